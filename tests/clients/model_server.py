@@ -6,6 +6,7 @@ request. A request that offers no tools is a side question (a title, a summary) 
 from __future__ import annotations
 
 import json
+import re
 import threading
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -13,6 +14,8 @@ from typing import Any, Self
 
 Json = dict[str, Any]
 Call = tuple[str, Json]  # a tool's name and its arguments
+LAST_CALL = "of the last call"  # an argument `id` that is this becomes the id of that
+_CALL = re.compile(r'"((?:toolu|call)_\d+)"')
 _USAGE = {"input_tokens": 100, "output_tokens": 10}
 
 
@@ -45,6 +48,8 @@ class ModelServer(ThreadingHTTPServer):
         with self._lock:
             self.requests.append(body)
             call = self.plan.pop(0) if body.get("tools") and self.plan else None
+            if call is not None and call[1].get("id") == LAST_CALL:
+                call = (call[0], {"id": _CALL.findall(json.dumps(body))[-1]})
             return len(self.requests), call, self.words
 
 

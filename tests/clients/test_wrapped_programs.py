@@ -11,7 +11,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from tests.clients.model_server import ModelServer
+from tests.clients.model_server import LAST_CALL, ModelServer
 from tests.clients.test_real_programs import LAMINA, PROGRAMS, write_settings
 
 from lamina.replay.readers import read_recording
@@ -37,6 +37,13 @@ READS = {
     "codex": ("exec_command", "cmd", "cat "),
     "gemini": ("read_file", "file_path", ""),
     "opencode": ("read", "filePath", ""),
+}
+
+# How a program calls our tool that brings back what was left out; the others read a file.
+EXPANDS = {
+    "claude": "mcp__lamina_results__expand",
+    "codex": "mcp__lamina_results__expand",
+    "opencode": "lamina_results_expand",
 }
 
 
@@ -108,11 +115,13 @@ def test_a_program_works_behind_the_gateway_as_without_it(name: str, tmp_path: P
         count = len(server.requests)
         before = machine.settings()  # a program itself may have written to them
         server.plan[:] = [reads]
+        if name in EXPANDS:
+            server.plan.append((EXPANDS[name], {"id": LAST_CALL}))
         wrapped, told = machine.run(LAMINA, "wrap", name, "--act", "--", *COMMANDS[name])
 
         assert not server.plan
-        assert "pelican" in json.dumps(server.requests[-1])
-        assert len(server.requests) == 2 * count
+        assert json.dumps(server.requests[-1]).count("pelican") == 1 + (name in EXPANDS)
+        assert len(server.requests) == 2 * count + (name in EXPANDS)
         assert "billed" in told
         said = [hashlib.sha256(done.encode()).hexdigest() for done in (direct, wrapped)]
         assert said[0] == said[1]

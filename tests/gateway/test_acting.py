@@ -22,6 +22,8 @@ from lamina.cli.main import main
 from lamina.conversation import kept
 from lamina.conversation.usage import anthropic_usage
 from lamina.integrations.library import Memory
+from lamina.integrations.mcp_calls import Calls
+from lamina.integrations.mcp_stdio import TOOLS
 from lamina.messages import Usage
 
 pytestmark = pytest.mark.spec("I7")
@@ -61,6 +63,28 @@ def test_after_a_pause_old_results_are_out_and_the_rest_is_the_client_s_bytes(ag
             json.dumps(whole).encode(),
         )
     assert sent == body
+
+
+@pytest.mark.parametrize("tools", ["files", "only ours"])
+def test_what_is_out_comes_back_over_mcp_by_its_id_or_its_file(agent: Agent, tools: str) -> None:
+    (words,) = [one["description"] for one in TOOLS if one["name"] == "expand"]
+    expand = {"name": "mcp__lamina_results__expand", "description": words}
+    given = {"tools": [expand]} if tools == "only ours" else {}
+    agent.ask(work(8), seconds=3_700, **given)
+    messages = [*work(8), *work(1, start=8)]
+    sent = agent.ask(messages, **given)
+    shown = [m["content"][0]["content"] for m in sent["messages"][2::2]]
+    out = [re.findall(r"Expand (\w+) brings|is in (\S+)\]", one)[0] for one in shown[:4]]
+    calls = Calls(str(agent.folder), str(agent.folder / "home"))
+    for number, (name, path) in enumerate(out):
+        assert bool(name) == (tools == "only ours")
+        whole = messages[2 * number + 2]["content"][0]["content"]
+        assert calls.call("expand", {"id": name or path}) == (whole, False)
+    assert calls.call("expand", {"id": "0123456789"})[1], "an error"
+    calls.close()
+    fetches = {"type": "tool_use", "id": "e", "name": expand["name"], "input": {"id": "x"}}
+    agent.ask([*messages, {"role": "assistant", "content": [fetches]}, *work(1)[:1]], **given)
+    assert len(agent.desk.totals.fetched) == 1
 
 
 @pytest.mark.parametrize("kind", ["image", "document"])

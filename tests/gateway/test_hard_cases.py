@@ -4,6 +4,7 @@ clients that share a name, kills in the middle.
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import re
@@ -13,10 +14,13 @@ import sys
 from collections.abc import Callable, Iterator
 from http.client import HTTPConnection
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import anthropic
 import pytest
+import zstandard
 from tests.gateway.running import (
+    READ,
     Agent,
     Provider,
     answers,
@@ -28,9 +32,9 @@ from tests.gateway.running import (
     request,
     work,
 )
+from tests.wire.server import WireServer, fails
 
-if TYPE_CHECKING:
-    from tests.wire.server import WireServer
+import lamina
 
 pytestmark = pytest.mark.spec("I7")
 NAMED = re.compile(r"\[Old tool result content cleared; all of it is in (\S+?)\]")
@@ -140,6 +144,58 @@ def test_a_hundred_megabytes_go_through_unread(agent: Agent) -> None:
     assert got.startswith(b"HTTP/1.1 ")
     assert agent.ledgers() == []
     assert len(agent.wire.received[-1].raw) == size
+
+
+@pytest.mark.parametrize(
+    ("name", "packed"), [("gzip", gzip.compress), ("zstd", zstandard.ZstdCompressor().compress)]
+)
+def test_a_compressed_request_goes_through_unread(
+    agent: Agent, name: str, packed: Callable[[bytes], bytes]
+) -> None:
+    body, raw = packed(json.dumps(asking(work(8))).encode()), list[bytes]()
+    agent.headers["Content-Encoding"] = name
+    agent.wire.answer_to = lambda received: raw.append(received.raw) or fails(400)  # type: ignore[method-assign]
+    assert agent.post(body)[0] == 400
+    assert raw == [body]
+    assert agent.ledgers() == []
+
+
+@pytest.mark.parametrize("wrong", [(b"},\n  {", b"}\n  {"), (b"\n ]", b",\n ]"), (b"\n ]", b"")])
+def test_what_begins_with_what_is_known_and_is_no_json_goes_through_as_it_is(
+    agent: Agent, wrong: tuple[bytes, bytes]
+) -> None:
+    def body(said: list[Json]) -> bytes:
+        return json.dumps({**asking(said), "messages": said}, indent=1).encode()
+
+    messages, raw = work(8), list[bytes]()
+    agent.post(body(messages))
+    (ledger,) = agent.ledgers()
+    agent.now += 4_000
+    agent.wire.answer_to = lambda received: raw.append(received.raw) or fails(400)  # type: ignore[method-assign]
+    good = body([*messages, {"role": "assistant", "content": "Well."}])
+    at = good.rindex(wrong[0])
+    bad = good[:at] + wrong[1] + good[at + len(wrong[0]) :]
+    assert agent.post(bad)[0] == 400
+    assert raw == [bad]
+    agent.restart()
+    assert b"Well." not in ledger.read_bytes()
+    assert len(agent.told) == 1
+
+
+def test_a_client_in_lamina_wrap_is_not_edited_once_more(agent: Agent, tmp_path: Path) -> None:
+    messages = work(2)
+    messages[-1]["content"][0]["content"] = "\n".join(f"{n} is {n * n}" for n in range(20_000))
+    given: Json = {"model": "claude-sonnet-4-6", "max_tokens": 9, "tools": [READ]}
+    with anthropic.Anthropic(base_url=agent.gateway.url, api_key="k", max_retries=0) as bare:
+        wrapped = lamina.wrap(bare, tmp_path, home=tmp_path / "own")
+        wrapped.messages.create(**given, messages=messages)
+    assert "<persisted-output>" in agent.wire.received[-1].raw.decode()
+    assert agent.desk.totals.edited == 0
+    agent.ask(messages)
+    assert "<persisted-output>" in agent.wire.received[-1].raw.decode()
+    agent.restart()
+    assert "/own/" in agent.wire.received[0].raw.decode()
+    assert "/work/" in agent.wire.received[-1].raw.decode()
 
 
 def test_a_clock_that_jumps_breaks_nothing(agent: Agent) -> None:

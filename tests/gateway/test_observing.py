@@ -241,3 +241,29 @@ def test_what_a_killed_observer_left_goes_with_the_next_start(
         os.close(fd)
     assert [one.exists() for one in (left, held, young, own)] == [False, True, True, False]
     assert others.is_symlink()
+
+
+def test_a_sub_agent_is_known_by_the_call_for_it_and_stands_below_its_parent(
+    agent: Agent, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def said(words: str) -> dict[str, Any]:
+        reminder = {"type": "text", "text": "<system-reminder>Today.</system-reminder>"}
+        return {"role": "user", "content": [reminder, {"type": "text", "text": words}]}
+
+    wish = "Find out who lands at noon."
+    call = {"type": "tool_use", "id": "t1", "name": "Task", "input": {"n": 1, "prompt": wish}}
+    found = {"type": "tool_result", "tool_use_id": "t1", "content": "The pelican."}
+    agent.ask([said("Who is it?")])
+    agent.ask([said(wish)])  # its parent tells of the call when it has the answer
+    agent.ask([said(wish), *work(2)[1:]])
+    parent = [said("Who is it?"), {"role": "assistant", "content": [call]}]
+    agent.ask([*parent, {"role": "user", "content": [found]}])
+    agent.ask([said("Who else?")])
+    agent.restart()
+    where = ["--home", str(agent.folder / "home"), "--project", str(agent.folder)]
+    main(["sessions", "list", "--json", *where])
+    rows = json.loads(capsys.readouterr().out)
+    assert [row["title"] for row in rows] == ["Who else?", "Who is it?", wish]
+    assert [row["parent"] for row in rows] == ["", "", rows[1]["id"]]
+    main(["sessions", "list", *where])
+    assert f"└ {wish}" in capsys.readouterr().out

@@ -393,6 +393,6 @@ class Account:
 
 def _fetches(call: Block) -> bool:
     """Expand, or reading a file to which layer 1 moved a result."""
-    if call.get("name") == "Expand":
+    if str(call.get("name")).lower().endswith("expand"):  # its own, or that of our MCP server
         return True
     return f"/{RESULTS}/" in str(as_object(call.get("input")).get("file_path") or "")

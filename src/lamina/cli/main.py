@@ -215,7 +215,7 @@ def _at_once(words: list[str]) -> int | None:
         word = rest.pop(0)
         if word == "--claude":
             options["claude"] = True
-        elif word in ("--project", "--home") and rest:
+        elif word in ("--project", "--home", *(["--only"] if name == "mcp" else [])) and rest:
             options[word[2:]] = rest.pop(0)
         else:
             return None

@@ -173,20 +173,21 @@ def choose(files: list[Path], beginning: str) -> Path:
 
 def _list(args: argparse.Namespace, files: list[Path]) -> int:
     shown = files[: args.number] if args.number else files
-    rows = [transcript.summary(file) for file in shown]
+    rows = _under_parents([transcript.summary(file) for file in shown])
     if args.json:
         out_json(rows)
         return 0
     if not rows:
         note("No sessions here yet.")
         return 0
+    names = {row["id"] for row in rows}
     cells = [
         [
             harmless(_short(row["id"])),
             row["agent"],
             row["changed"][:16].replace("T", " "),
             str(row["messages"]),
-            row["title"],
+            f"└ {row['title']}" if row["parent"] in names else row["title"],
         ]
         for row in rows
     ]
@@ -195,6 +196,18 @@ def _list(args: argparse.Namespace, files: list[Path]) -> int:
     if len(files) > len(shown) and not args.quiet:
         note(f"{len(files) - len(shown)} more; `-n 0` shows all.")
     return 0
+
+
+def _under_parents(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Sub-agents' conversations below the one that called for them."""
+    names, below = {row["id"] for row in rows}, dict[str, list[dict[str, Any]]]()
+    for row in rows:
+        below.setdefault(row["parent"] if row["parent"] in names else "", []).append(row)
+    found, waiting = list[dict[str, Any]](), below.pop("", [])[::-1]
+    while waiting:
+        found.append(waiting.pop())
+        waiting += below.pop(found[-1]["id"], [])[::-1]
+    return found
 
 
 def _short(session: str) -> str:

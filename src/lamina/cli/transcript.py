@@ -44,6 +44,7 @@ def summary(file: Path) -> dict[str, Any]:
     for entry in messages:
         if entry.get("role") == "user" and (title := typed_text(entry)):
             break
+    parents = [entry for entry in entries if entry.get("name") == "conversation.agents"]
     changed = datetime.fromtimestamp(file.stat().st_mtime).astimezone()
     return {
         "id": file.stem,
@@ -53,6 +54,7 @@ def summary(file: Path) -> dict[str, Any]:
         "messages": sum(not _reminds(entry) for entry in messages),
         "bytes": file.stat().st_size,
         "title": title,
+        "parent": str(parents[0].get("value")) if parents else "",
     }
 
 

@@ -35,6 +35,7 @@ _AROUND = ("message", "response")  # what a stream's event may hold an answer in
 _USED = ("usage", "usageMetadata")
 _HELD_ELSEWHERE = ("previous_response_id", "conversation", "prompt", "cachedContent")
 _PATHS = ("file_path", "filepath", "absolute_path", "path", "filename", "command", "cmd")
+_EXPANDS = "the original of something that was folded"  # so our MCP server describes its tool
 _CLEARS = ("clear_tool_uses", "compact")  # edits that a provider makes by itself
 
 Path = tuple[str | int, ...]  # of a value within a message
@@ -71,13 +72,15 @@ class Form:
         instructed = as_object(body.get("systemInstruction")).get("parts")
         seed = f"{self.path} {session}"
         said, hashes = known or ([self.read(m) for m in given], linked(map(digest_of, given), seed))
+        files = any(map(_reads_files, tools)) if files is None else files
         return Asked(
             said,
             hashes,
             str(body.get("model") or ""),
             tokens.of_frame(blocks_of(instructed or system), tools),
             _HOUR if b'"ttl":"1h"' in msgspec.json.encode([system, tools, given[-3:]]) else 300,
-            any(map(_reads_files, tools)) if files is None else files,
+            files,
+            not files and any(_EXPANDS in str(tool) for tool in tools),
             acts=not _clears(body),
         )
 
@@ -113,12 +116,9 @@ class Form:
         for event in map(as_object, events):
             for one in (event, *(as_object(event.get(name)) for name in _AROUND)):
                 for name in _USED:
-                    told |= _said(one.get(name))
+                    said = as_object(one.get(name))
+                    told |= {what: value for what, value in said.items() if value is not None}
         return self.price(told) or Usage()
-
-
-def _said(usage: object) -> Json:
-    return {name: value for name, value in as_object(usage).items() if value is not None}
 
 
 def _clears(body: Json) -> bool:

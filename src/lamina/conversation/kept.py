@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 _HELD = "conversation.held"  # state entry: messages that came in, and where they stand
 _ANSWERED = "conversation.answered"  # state entry: when the last answer came, and its usage
-_AGENTS = "conversation.agents"  # state entry: another model leads it
+PARENT = "conversation.agents"  # state entry: the one whose model leads it
 _ALONE = "conversation.alone"  # state entry: the provider refused what we made of it
 # Bytes of the conversations that were used last: of those in memory, of those that are at hand, and
 # of one, at least.
@@ -62,7 +62,7 @@ class Asked:
     reads_files: bool = False  # whether its tools can read a file that we name
     expands: bool = False  # whether it has the tool Expand, which `expanded` answers
     acts: bool = True  # False: nothing new is changed
-    agents: bool = False  # if it begins a conversation, then one that another model leads
+    parent: str = ""  # if it begins a conversation, then one that this one's model leads
     warm: bool = False  # the cache is warm, whatever its own ledger says
     recalls: bool = True  # whether memories may be added to it
 
@@ -238,6 +238,12 @@ class Conversations:
         with self._lock, self._opened(name) as (kept, log):
             self._write(kept, log, edits.state(_ALONE, value=True), self._now())
 
+    def adopt(self, name: str, parent: str) -> None:
+        """Another conversation called for this one, as it turns out."""
+        with self._lock, self._opened(name) as (kept, log):
+            if not kept.talk.state.ledger.state(PARENT):
+                self._write(kept, log, edits.state(PARENT, parent), self._now())
+
     def typed_since_last_look(self, name: str) -> Sequence[Json]:
         """What was said since memories were last looked for in it; this is such a look."""
         with self._lock, self._opened(name) as (kept, log):
@@ -254,9 +260,9 @@ class Conversations:
         talk, start = kept.talk, len(kept.hashes)
         state = talk.state
         self._set_up(kept, asked)
-        if asked.agents and not start:
-            state.ledger.append(edits.state(_AGENTS, value=True))
-        talk.asker = "agent" if state.ledger.state(_AGENTS) else "typed"
+        if asked.parent and not start:
+            state.ledger.append(edits.state(PARENT, asked.parent))
+        talk.asker = "agent" if state.ledger.state(PARENT) else "typed"
         talk.held[:] = asked.messages[:start]
         told = as_object(state.ledger.state(_ANSWERED))
         now = self._now()

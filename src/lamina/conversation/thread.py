@@ -12,7 +12,7 @@ from pathlib import Path
 from lamina import turn
 from lamina.cache.spend import Spend
 from lamina.config import Config
-from lamina.conversation.entries import Placed, entries_of
+from lamina.conversation.entries import entries_of
 from lamina.errors import ModelConfigError
 from lamina.events import Emit, quiet
 from lamina.flags import Flags
@@ -163,7 +163,11 @@ class Conversation:
         ledger = self.state.ledger
         start, placed = len(ledger.entries), entries_of(run, ledger, self.asker)
         ledger.append(*(entry for entry, _ in placed))
-        stands = _standing(placed, start)
+        stands = {  # by place among the blocks of the messages
+            place: (start + at, number)
+            for at, (_, places) in enumerate(placed)
+            for number, place in enumerate(places)
+        }
         at = 0
         for message in run:
             count = len(message["content"])
@@ -186,13 +190,3 @@ class Conversation:
         ledger = self.state.ledger
         blocks, hash_ = ledger.fingerprint()
         ledger.append(edits.request(ledger.head, hash_, "main", blocks, ledger.tokens()))
-
-
-def _standing(placed: Sequence[Placed], start: int) -> dict[int, Place]:
-    """By place among the blocks of the messages: where it stands in the ledger."""
-    return {
-        place: (start + at, number)
-        for at, (_, places) in enumerate(placed)
-        for number, place in enumerate(places)
-        if place >= 0
-    }

@@ -8,7 +8,7 @@ import json
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from lamina.errors import UsageError
@@ -16,10 +16,13 @@ from lamina.gateway.command import PROVIDERS
 from lamina.messages import Json, as_object
 
 _HERE = "127.0.0.1,localhost"
+_SERVER = "lamina_results"  # the name by which a client knows our MCP server
 # First words of Claude Code's command line that are no prompt: they take no options of a session.
 _CLAUDE_VERBS = (
     "agents auth config doctor install mcp migrate-installer plugin setup-token update upgrade"
 )
+# The ways to what was left out: a folder, and a command that serves the tool expand by MCP.
+Back = tuple[str, Sequence[str]]
 _OPENCODE = {
     "anthropic": "https://api.anthropic.com/v1",
     "openai": "https://api.openai.com/v1",
@@ -50,26 +53,29 @@ class Launch:
     """What to start, once it is known where the gateway listens."""
 
     upstream: str
-    # From the gateway's address and the folder that must be readable ("": none) to what to add.
-    arguments: Callable[[str, str], Sequence[str]] = lambda _url, _folder: ()
-    environment: Callable[[str, str], Mapping[str, str]] = field(default=lambda _url, _folder: {})
+    # From the gateway's address, and the ways back if anything is left out, to what to add.
+    arguments: Callable[[str, Back | None], Sequence[str]] = lambda _url, _back: ()
+    environment: Callable[[str, Back | None], Mapping[str, str]] = lambda _url, _back: {}
 
 
 def _claude(found: Setting) -> Launch:
     upstream = found.upstream_of("anthropic")
     verb = bool(found.args) and found.args[0] in _CLAUDE_VERBS.split()
 
-    def environment(url: str, _: str) -> Mapping[str, str]:
-        # With an address that is not the provider's own it would send all its tools each time.
-        own = (
-            upstream == PROVIDERS["anthropic"][1] and "ENABLE_TOOL_SEARCH" not in found.environment
-        )
-        return {"ANTHROPIC_BASE_URL": url} | ({"ENABLE_TOOL_SEARCH": "true"} if own else {})
+    def arguments(_: str, back: Back | None) -> Sequence[str]:
+        if back is None or verb:
+            return ()
+        folder, (program, *rest) = back
+        served = {"mcpServers": {_SERVER: {"command": program, "args": rest}}}
+        given = ("--add-dir", folder), ("--mcp-config", json.dumps(served))
+        # With a space between them it would take a prompt for one more.
+        return [f"{a}={b}" for a, b in (*given, ("--allowedTools", f"mcp__{_SERVER}__expand"))]
 
-    # With a space between them it would take a prompt for one more folder.
-    return Launch(
-        upstream, lambda _, folder: [f"--add-dir={folder}"] * bool(folder and not verb), environment
-    )
+    # With an address that is not the provider's own it would send all its tools each time.
+    own = upstream == PROVIDERS["anthropic"][1] and "ENABLE_TOOL_SEARCH" not in found.environment
+    search = {"ENABLE_TOOL_SEARCH": "true"} if own else {}
+
+    return Launch(upstream, arguments, lambda url, _: {"ANTHROPIC_BASE_URL": url, **search})
 
 
 def _codex(found: Setting) -> Launch:
@@ -82,28 +88,31 @@ def _codex(found: Setting) -> Launch:
         if word.startswith("model_provider="):
             name = word.partition("=")[2].strip("\"'")
     own = as_object(as_object(config.get("model_providers")).get(name))
-    if own:
-        upstream = found.upstream or str(own.get("base_url") or PROVIDERS["openai"][1])
-        return Launch(upstream, lambda url, _: ("-c", f'model_providers.{name}.base_url="{url}"'))
-    if name != "openai":
+    if not own and name != "openai":
         raise UsageError(f"Codex's settings have no model provider {name}.")
-    if not found.upstream and "OPENAI_API_KEY" not in found.environment:
+    if not own and not found.upstream and "OPENAI_API_KEY" not in found.environment:
         raise UsageError(
             "Codex may be logged in by ChatGPT or by a key, and that decides where it goes. Set "
             "OPENAI_API_KEY, or name it: --upstream https://chatgpt.com/backend-api/codex."
         )
 
-    def arguments(url: str, _: str) -> Sequence[str]:
+    def arguments(url: str, back: Back | None) -> Sequence[str]:
         made = f'{{name="OpenAI",base_url="{url}",wire_api="responses",requires_openai_auth=true}}'
-        return ("-c", 'model_provider="lamina"', "-c", f"model_providers.lamina={made}")
+        said = [f'model_providers.{name}.base_url="{url}"']
+        said = said if own else ['model_provider="lamina"', f"model_providers.lamina={made}"]
+        if back is not None:
+            program, *rest = map(json.dumps, back[1])  # TOML writes strings alike
+            said.append(f"mcp_servers.{_SERVER}={{command={program},args=[{','.join(rest)}]}}")
+        return [word for one in said for word in ("-c", one)]
 
-    return Launch(found.upstream_of("openai"), arguments)
+    upstream = found.upstream or str(own.get("base_url") or "") if own else ""
+    return Launch(upstream or found.upstream_of("openai"), arguments)
 
 
 def _gemini(found: Setting) -> Launch:
     return Launch(
         found.upstream_of("gemini"),
-        lambda _, folder: [f"--include-directories={folder}"] * bool(folder),
+        lambda _, back: [f"--include-directories={back[0]}"] if back else [],
         lambda url, _: {"GOOGLE_GEMINI_BASE_URL": url},
     )
 
@@ -114,13 +123,10 @@ def _opencode(found: Setting) -> Launch:
         inline = as_object(json.loads(content))
     except ValueError as error:
         raise UsageError(f"OPENCODE_CONFIG_CONTENT is not JSON: {error}.") from error
-    folder = found.home("XDG_CONFIG_HOME", ".config") / "opencode"
-    places = [
-        found.project / "opencode.json",
-        Path(found.environment.get("OPENCODE_CONFIG") or "/"),
-    ]
+    named = found.environment.get("OPENCODE_CONFIG") or "/"
+    users = found.home("XDG_CONFIG_HOME", ".config") / "opencode" / "opencode.json"
     configs = [inline]
-    for place in (*places, folder / "opencode.json"):
+    for place in (found.project / "opencode.json", Path(named), users):
         with suppress(OSError, ValueError):
             configs.append(as_object(json.loads(place.read_text("utf-8"))))
     model = next((str(config["model"]) for config in configs if config.get("model")), "")
@@ -129,25 +135,23 @@ def _opencode(found: Setting) -> Launch:
     name = model.partition("/")[0]
     if not name:
         raise UsageError("opencode's settings name no model; say which: -- run --model openai/…")
-    urls = [
-        str(options["baseURL"])
-        for config in configs
-        if (options := _options(config, name)).get("baseURL")
-    ]
-    upstream = found.upstream or next(iter(urls), _OPENCODE.get(name, ""))
+    urls = (_options(config, name).get("baseURL") for config in configs)
+    upstream = found.upstream or str(next(filter(None, urls), _OPENCODE.get(name, "")))
     if not upstream:
-        raise UsageError(
-            f"opencode's settings have no address for {name}; name it: --upstream URL."
-        )
+        raise UsageError(f"opencode's settings have no address for {name}; give --upstream URL.")
 
-    def environment(url: str, folder: str) -> Mapping[str, str]:
+    def environment(url: str, back: Back | None) -> Mapping[str, str]:
         provider = as_object(inline.get("provider"))
-        own = as_object(provider.get(name))
-        options = {**as_object(own.get("options")), "baseURL": url}
-        made = {**inline, "provider": {**provider, name: {**own, "options": options}}}
+        options = {**_options(inline, name), "baseURL": url}
+        own = {**as_object(provider.get(name)), "options": options}
+        made = {**inline, "provider": {**provider, name: own}}
         allowed = inline.get("permission", {})
-        if folder and isinstance(allowed, dict) and "external_directory" not in allowed:
-            made["permission"] = {**allowed, "external_directory": {f"{folder}/**": "allow"}}
+        if back is not None:
+            served = {"type": "local", "command": [*back[1]]}
+            made["mcp"] = {**as_object(inline.get("mcp")), _SERVER: served}
+            if isinstance(allowed, dict):
+                reads = {"external_directory": {f"{back[0]}/**": "allow"}}
+                made["permission"] = {**reads, **allowed}
         return {"OPENCODE_CONFIG_CONTENT": json.dumps(made)}
 
     return Launch(upstream, environment=environment)
@@ -167,8 +171,7 @@ CLIENTS: Mapping[str, Callable[[Setting], Launch]] = {
 
 def kept_off_proxies(environment: Mapping[str, str]) -> dict[str, str]:
     """A gateway on this machine is not reached through a proxy that the user has for the rest."""
-    named = ("no_proxy", "NO_PROXY")
     if not any(name.lower().endswith("_proxy") for name in environment):
         return {}
-    own = next((environment[name] for name in named if environment.get(name)), "")
-    return dict.fromkeys(named, f"{own},{_HERE}" if own else _HERE)
+    own = environment.get("no_proxy") or environment.get("NO_PROXY")
+    return dict.fromkeys(("no_proxy", "NO_PROXY"), f"{own},{_HERE}" if own else _HERE)

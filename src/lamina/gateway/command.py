@@ -138,16 +138,9 @@ async def _serve(gateway: Gateway, args: argparse.Namespace) -> None:
 
 
 def told(totals: Totals) -> dict[str, float]:
-    return {
-        "requests": totals.requests,
-        "edited": totals.edited,
-        "billed": round(totals.billed, 6),
-        "direct": round(totals.direct, 6),
-        "acting": round(totals.acting, 6),
-        "misses": totals.misses,
-        "out": sum(totals.out.values()),
-        "fetched": len(totals.fetched),
-    }
+    named = ("requests", "edited", "billed", "direct", "acting", "misses")
+    found = {name: round(getattr(totals, name), 6) for name in named}
+    return {**found, "out": sum(totals.out.values()), "fetched": len(totals.fetched)}
 
 
 def summed_up(totals: Totals) -> str:

@@ -15,17 +15,17 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lamina.cache.guard import DROP_SHARE, DROP_TOKENS
 from lamina.cache.prices import cost, price_of
 from lamina.cache.simulate import Paid, Paper, Sent
 from lamina.conversation.bodies import Form, form_of
 from lamina.conversation.kept import Asked, Changes, Conversations
-from lamina.conversation.reading import Body, Reader
+from lamina.conversation.reading import Reader
 from lamina.gateway.tee import Tee
 from lamina.ledger.places import RESULTS, scratch_folder
-from lamina.messages import Json, Usage, blocks_of
+from lamina.messages import Json, Usage, as_object, blocks_of
 
 if TYPE_CHECKING:
     import h11
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from lamina.config import Config
     from lamina.recall.memory_index import MemoryIndex
 
-_MOST_SERVED = 256  # conversations whose last request is remembered
+_MOST = 512  # conversations and sessions that are remembered
 _LONG = 10  # messages; what is shorter is not compacted
 _RESULTS = f"/{RESULTS}/"
 _SESSION = (b"x-claude-code-session-id", b"x-session-id", b"session-id")
@@ -135,8 +135,9 @@ class Desk:
         self._prices = config.table("prices")
         self._paper, self._reader = Paper(self._prices), Reader()
         self._served: dict[str, _Served] = {}
-        self._sessions: dict[bytes, int] = {}  # by header, a hash of their instructions
-        self._lengths: dict[bytes, tuple[str, int]] = {}  # and their conversation and its messages
+        # By header: a hash of the instructions, the conversation, and its messages.
+        self._sessions: dict[bytes, tuple[int, str, int]] = {}
+        self._begun: dict[int, str] = {}  # hash of first words → their conversation
         self.totals = Totals()
         # One thread: what an answer used is booked before the next request is looked at.
         self._beside = ThreadPoolExecutor(1, "lamina-gateway")
@@ -191,7 +192,6 @@ class Desk:
         asked = form.asked(given, known=known) if form.said_in in given else None
         if asked is None or not asked.messages:
             return
-        asked = replace(asked, model=call.model)
         if call.counts:
             if self._acts:
                 call.body = read.spliced(self._conversations.known(asked))
@@ -200,12 +200,12 @@ class Desk:
             return  # a title, a check of the quota: it has no conversation
         # Two Laminas in a row edit once, and a hook of ours has recalled what there is.
         acts = asked.acts and bool(read.said) and not any(one.made_before for one in read.said)
+        session, own, parent = self._session(request, given)
         recalls = self._memory not in body
-        session, agents = self._session(request, given)
-        asked = replace(asked, acts=acts and self._acts, recalls=recalls, agents=agents)
-        changes = self._conversations.changes(asked)
-        if not agents:
-            self._notice(session, changes, len(asked.messages))
+        asked = replace(asked, model=call.model, recalls=recalls, parent=parent)
+        changes = self._conversations.changes(replace(asked, acts=acts and self._acts))
+        if not parent:
+            self._notice(session, own, changes, len(asked.messages))
         if not self._acts:
             changes = Changes(changes.conversation)
         call.body = read.spliced(changes)
@@ -214,36 +214,45 @@ class Desk:
         if self._acting is not None:
             changes = self._acting.changes(replace(asked, acts=acts))
             call.thought_of = changes.conversation
-        on_paper = _on_paper(asked, changes, read, acts=self._acts)
+        marked = [n for n, one in enumerate(read.said) if one.marked]
+        frame, said = (asked.frame_tokens, asked.life), (asked.hashes, asked.messages)
+        sent = changes.by_message(), marked, self._acts
+        on_paper = Sent(changes.conversation, asked.model, *frame, *said, *sent)
         call.paid = self._paper.send(on_paper, self.now())
 
-    def _session(self, request: h11.Request, given: Json) -> tuple[bytes, bool]:
-        """Its name, where the client has one; and whether the request has other instructions than
-        the first of it: a sub-agent's."""
+    def _session(self, request: h11.Request, given: Json) -> tuple[bytes, int, str]:
+        """The client's name for its session, a hash of its instructions, and if these are others than
+        the session's own, as a sub-agent has them, the conversation of the session."""
         session = next((value for name, value in request.headers if name in _SESSION), b"")
         words = [str(b.get("text")) for b in blocks_of(given.get("system") or "")]
         own = hash(tuple(said for said in words if not said.startswith(_BILLING)))
-        return session, session != b"" and self._sessions.setdefault(session, own) != own
+        first, name, _ = self._sessions.get(session, (own, "", 0))
+        return session, own, name if first != own else ""
 
-    def _notice(self, session: bytes, changes: Changes, count: int) -> None:
+    def _notice(self, session: bytes, own: int, changes: Changes, count: int) -> None:
         """Name what the client itself did to its history."""
-        (kept, of), before = changes.left, self._lengths.get(session, ("", 0))
+        (kept, of), before = changes.left, self._sessions.pop(session, (own, "", 0))[1:]
         if session:
-            self._lengths[session] = changes.conversation, count
+            _keep(self._sessions, session, (own, changes.conversation, count))
         if count > kept > 0 and of - kept > 1:  # else it begins like another one
             self._tell(f"The client changed its history: of {of} messages the first {kept} stay.")
         elif before[1] > max(count, _LONG) and not kept and before[0] != changes.conversation:
             self._tell(f"The client compacted its history: {before[1]} messages became {count}.")
 
     def _count(self, asked: Asked, changes: Changes) -> None:
-        if not changes.replaced:
-            return
         totals, name = self.totals, changes.conversation
-        totals.out[name] = len(changes.replaced)
+        if changes.replaced:
+            totals.out[name] = len(changes.replaced)
         for message in asked.messages[-3:]:  # older calls were counted with the requests before
-            for block in message["content"]:
-                if block.get("type") == "tool_use" and _RESULTS in str(block.get("input")):
+            for block in (one for one in message["content"] if one.get("type") == "tool_use"):
+                given = as_object(block.get("input"))
+                if changes.replaced and (_RESULTS in str(given) or "expand" in str(block["name"])):
                     totals.fetched.add(f"{name} {block.get('id')}")
+                for said in (one for one in given.values() if isinstance(one, str)):
+                    if self._begun.get(hash(said), name) != name:
+                        self._conversations.adopt(self._begun.pop(hash(said)), name)
+        for block in asked.messages[0]["content"] if len(asked.messages) < 3 else ():
+            _keep(self._begun, hash(block.get("text")), name)
 
     def leave_alone(self, call: Call) -> None:
         self._complain("the provider refused a changed request; its conversation is left alone now")
@@ -280,11 +289,8 @@ class Desk:
         if asked is None:
             return
         frame = (call.model, asked.frame_tokens)
-        self._served[changes.conversation] = _Served(
-            now, asked.life, frame, usage, changes, len(asked.messages)
-        )
-        while len(self._served) > _MOST_SERVED:
-            del self._served[next(iter(self._served))]
+        served = _Served(now, asked.life, frame, usage, changes, len(asked.messages))
+        _keep(self._served, changes.conversation, served)
         if last is None or now - last.at > last.life:
             return
         expected = last.usage.cache_read + last.usage.cache_write
@@ -316,11 +322,11 @@ class Desk:
             self._tell(what)
 
 
-def _on_paper(asked: Asked, changes: Changes, read: Body, *, acts: bool) -> Sent:
-    marked = [n for n, one in enumerate(read.said) if one.marked]
-    frame, said = asked.frame_tokens, (asked.hashes, asked.messages)
-    changed = changes.by_message()
-    return Sent(changes.conversation, asked.model, frame, asked.life, *said, changed, marked, acts)
+def _keep(held: dict[Any, Any], key: object, value: object) -> None:
+    """As the newest; of very many the oldest goes."""
+    held[key] = value
+    if len(held) > _MOST:
+        del held[next(iter(held))]
 
 
 def _model_in(target: bytes) -> str:

@@ -182,21 +182,22 @@ class Gateway:
         self, client: Peer, provider: Peer, request: h11.Request, call: Call | None
     ) -> None:
         try:
-            answer = await _begun(client, provider)
-            if answer.status_code == 400 and call is not None and call.body is not call.original:
-                provider.cut()
-                provider = await self._upstream.connect()
-                await self._say_whole(provider, request, call.original)
+            try:
                 answer = await _begun(client, provider)
-                call.refused(takes_original=200 <= answer.status_code < 300)
-        except (h11.RemoteProtocolError, *_GONE) as error:
-            provider.cut()
-            await _say(client, 502, f"{self._upstream.url} gave no answer: {error}.")
-            return
-        except BaseException:
-            provider.cut()
-            raise
-        try:
+                if (
+                    answer.status_code == 400
+                    and call is not None
+                    and call.body is not call.original
+                ):
+                    provider.cut()
+                    provider = await self._upstream.connect()
+                    await self._say_whole(provider, request, call.original)
+                    answer = await _begun(client, provider)
+                    call.refused(takes_original=200 <= answer.status_code < 300)
+            except (h11.RemoteProtocolError, *_GONE) as error:
+                provider.cut()
+                await _say(client, 502, f"{self._upstream.url} gave no answer: {error}.")
+                return
             await _relayed(client, provider, request, answer, call)
         except BaseException:
             provider.cut()  # and the client's line ends with half an answer on it
@@ -293,6 +294,6 @@ async def _say(client: Peer, status: int, why: str) -> None:
         (b"Content-Length", str(len(body)).encode()),
         (b"Connection", b"close"),
     ]
-    await client.say(h11.Response(status_code=status, headers=headers))
-    await client.say(h11.Data(data=body))
-    await client.say(h11.EndOfMessage())
+    head = h11.Response(status_code=status, headers=headers)
+    for event in (head, h11.Data(data=body), h11.EndOfMessage()):
+        await client.say(event)

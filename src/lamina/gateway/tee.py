@@ -23,11 +23,9 @@ class Tee:
         self._streams = "event-stream" in kind
         self._pieces: list[bytes] = []
         self._held = 0
-        self._unpacked: Callable[[bytes], bytes] | None = None
-        self._blind = False
-        if encoding not in ("", "identity"):
-            self._unpacked = _unpacker(encoding)
-            self._blind = self._unpacked is None
+        packed = encoding not in ("", "identity")
+        self._unpacked = _unpacker(encoding) if packed else None
+        self._blind = packed and self._unpacked is None
 
     def take(self, data: bytes) -> None:
         if self._blind:
@@ -78,10 +76,8 @@ class Tee:
 
 def _unpacker(encoding: str) -> Callable[[bytes], bytes] | None:
     """Piece by piece; None for what nobody here can unpack."""
-    if encoding in ("gzip", "x-gzip"):
-        return zlib.decompressobj(31).decompress
-    if encoding == "deflate":
-        return zlib.decompressobj().decompress
+    if encoding in ("gzip", "x-gzip", "deflate"):
+        return zlib.decompressobj(47).decompress  # either of the two
     with suppress(ImportError):
         if encoding == "zstd":
             from zstandard import ZstdDecompressor

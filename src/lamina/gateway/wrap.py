@@ -10,6 +10,7 @@ import asyncio
 import os
 import shutil
 import signal
+import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -54,10 +55,9 @@ def run(args: argparse.Namespace) -> int:
     program = shutil.which(str(args.client))
     if program is None:
         raise UsageError(f"{args.client} is not installed here, or not in the PATH.")
-    config, environment = config_of(args), dict(os.environ)
-    launch = CLIENTS[args.client](
-        Setting(args.behind, environment, config.project, upstream=args.upstream)
-    )
+    config = config_of(args)
+    found = Setting(args.behind, dict(os.environ), config.project, upstream=args.upstream)
+    launch = CLIENTS[args.client](found)
     said: list[str] = []
     desk = desk_for(config, acts=args.act, recalls=args.recall, tell=said.append)
     gateway = gateway_to(launch.upstream, desk)
@@ -82,13 +82,15 @@ async def _wrapped(
     await gateway.start()
     program, *rest = command
     folder = find_project_folder(config.own_home, config.project) / "conversations"
-    place = str(folder) if acts else ""
+    served = ["mcp", "--only", "expand", "--project", str(config.project), "--home"]
+    served += [str(config.home), *["--claude"] * config.claude]
+    back = (str(folder), [sys.executable, "-m", "lamina.cli.main", *served]) if acts else None
     environment = dict(os.environ)
     environment |= kept_off_proxies(environment)
-    environment |= launch.environment(gateway.url, place)
+    environment |= launch.environment(gateway.url, back)
     try:
         child = await asyncio.create_subprocess_exec(
-            program, *launch.arguments(gateway.url, place), *rest, env=environment
+            program, *launch.arguments(gateway.url, back), *rest, env=environment
         )
         loop = asyncio.get_running_loop()
         for name in (signal.SIGTERM, signal.SIGHUP):

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from lamina.cli import sessions_search
 from lamina.errors import GateRefused, LaminaError, UsageError
 from lamina.integrations import typed_prompts
 from lamina.integrations.library import Memory, linked_from
+from lamina.ledger.log import read
 from lamina.ledger.places import find_project_folder
 from lamina.ledger.record import Ledger
 from lamina.ledger.spans import expand
@@ -126,29 +128,30 @@ class Calls:
         return "\n\n".join(shown) or "No past session says anything about that."
 
     def _expand(self, asked: Json) -> str:
-        text = expand(self._ledger(asked).projection, str(asked["id"]))
-        if len(text) <= _SHOWN_CHARACTERS:
-            return text
-        return f"{text[:_SHOWN_CHARACTERS]}\n[Cut here: {len(text):,} characters in all.]"
+        wanted = Path(str(asked["id"])).name.removesuffix(".txt")
+        for file in self._session_files(asked, "*.jsonl", "conversations/*.jsonl"):
+            with suppress(UsageError):
+                text = expand(Ledger.of(read(file).entries).projection, wanted)
+                if len(text) <= _SHOWN_CHARACTERS:
+                    return text
+                return f"{text[:_SHOWN_CHARACTERS]}\n[Cut here: {len(text):,} characters in all.]"
+        raise UsageError(f"Nothing in the record has the id {wanted}.")
 
     def _notes(self, asked: Json) -> str:
-        file = self._session_file(asked)
+        file = self._session_files(asked, "*.jsonl")[0]
         try:
             return (file.with_suffix("") / "session-memory" / "summary.md").read_text("utf-8")
         except OSError:
             return f"Session {file.stem} has no notes."
 
-    def _ledger(self, asked: Json) -> Ledger:
-        from lamina.ledger.log import read
-
-        return Ledger.of(read(self._session_file(asked)).entries)
-
-    def _session_file(self, asked: Json) -> Path:
+    def _session_files(self, asked: Json, *patterns: str) -> list[Path]:
+        """The session that was named, or all; the latest first."""
         folder = find_project_folder(self._config.own_home, self._config.project)
         wanted = str(asked.get("session") or "")
-        files = sorted(folder.glob("*.jsonl"), key=lambda one: one.stat().st_mtime, reverse=True)
+        files = [one for pattern in patterns for one in folder.glob(pattern)]
+        files.sort(key=lambda one: one.stat().st_mtime, reverse=True)
         found = [one for one in files if one.stem.startswith(wanted)]
         if not found:
             named = f"session {wanted}" if wanted else "recorded session"
             raise UsageError(f"This project has no {named}.")
-        return found[0]
+        return found

@@ -131,7 +131,7 @@ TOOLS: tuple[dict[str, Any], ...] = (
     _tool(
         "expand",
         "Brings back the original of something that was folded, cleared or moved out of a recorded "
-        "session, by the id in its place.",
+        "session, by the id in its place, or the name of the file that is named there.",
         {
             "id": _text("The id shown in the marker.", 200),
             "session": _text("The session's id, if it is not the latest.", 200),
@@ -146,8 +146,8 @@ TOOLS: tuple[dict[str, Any], ...] = (
 )
 
 
-def serve(source: BinaryIO, sink: BinaryIO, call: Call) -> None:
-    """Answer message by message until the client leaves."""
+def serve(source: BinaryIO, sink: BinaryIO, call: Call, only: str = "") -> None:
+    """Answer message by message until the client leaves. `only`: the one tool that there is."""
     while line := source.readline(LONGEST_LINE + 1):
         if len(line) > LONGEST_LINE:
             _skip_line(source, line)
@@ -155,7 +155,7 @@ def serve(source: BinaryIO, sink: BinaryIO, call: Call) -> None:
         elif not line.strip():
             continue
         else:
-            answer = answer_to(line, call)
+            answer = answer_to(line, call, only)
         if answer is not None:
             try:
                 sink.write(json.dumps(answer, ensure_ascii=True).encode() + b"\n")
@@ -164,7 +164,7 @@ def serve(source: BinaryIO, sink: BinaryIO, call: Call) -> None:
                 return
 
 
-def answer_to(line: bytes, call: Call) -> Any:
+def answer_to(line: bytes, call: Call, only: str = "") -> Any:
     """The answer to one line; None where none is due."""
     try:
         message: Any = json.loads(line)
@@ -172,12 +172,12 @@ def answer_to(line: bytes, call: Call) -> Any:
         return _error(None, _PARSE_ERROR, "The message is not JSON.")
     if isinstance(message, list):
         parts: list[Any] = [*message]  # pyright: ignore[reportUnknownArgumentType]
-        answers = [one for part in parts if (one := _answer(part, call)) is not None]
+        answers = [one for part in parts if (one := _answer(part, call, only)) is not None]
         return answers or (None if parts else _error(None, _BAD_REQUEST, "The batch is empty."))
-    return _answer(message, call)
+    return _answer(message, call, only)
 
 
-def _answer(message: Any, call: Call) -> Any:
+def _answer(message: Any, call: Call, only: str) -> Any:
     asked = _object(message) or {}
     method = asked.get("method")
     if not isinstance(method, str):
@@ -190,31 +190,31 @@ def _answer(message: Any, call: Call) -> Any:
     if params is None:
         return _error(number, _BAD_PARAMS, "params must be an object.")
     if method == "tools/call":
-        return _called(number, params, call)
+        return _called(number, params, call, only)
     answers: dict[str, Any] = {
-        "initialize": lambda: _introduction(params),
+        "initialize": lambda: _introduction(params, "" if only else INSTRUCTIONS),
         "ping": dict,
-        "tools/list": lambda: {"tools": TOOLS},
+        "tools/list": lambda: {"tools": [one for one in TOOLS if only in ("", one["name"])]},
     }
     if method not in answers:
         return _error(number, _NO_METHOD, f"There is no method {method}.")
     return _result(number, answers[method]())
 
 
-def _introduction(params: dict[str, Any]) -> dict[str, Any]:
+def _introduction(params: dict[str, Any], instructions: str) -> dict[str, Any]:
     asked = params.get("protocolVersion")
     return {
         "protocolVersion": asked if isinstance(asked, str) and asked else NEWEST,
         "capabilities": {"tools": {"listChanged": False}},
         "serverInfo": {"name": "lamina", "title": "Lamina memory", "version": __version__},
-        "instructions": INSTRUCTIONS,
+        "instructions": instructions,
     }
 
 
-def _called(number: Any, params: dict[str, Any], call: Call) -> Any:
+def _called(number: Any, params: dict[str, Any], call: Call, only: str) -> Any:
     name: Any = params.get("name")
     arguments: Any = params.get("arguments") or {}
-    tool = next((one for one in TOOLS if one["name"] == name), None)
+    tool = next((one for one in TOOLS if one["name"] == name and only in ("", name)), None)
     if tool is None:
         return _error(number, *unknown_tool(name))
     wrong = why_wrong(tool["inputSchema"], arguments)
@@ -283,6 +283,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "sessions_search, expand and notes. The client starts this command; it ends with it."
     )
     parser.add_argument(
+        "--only",
+        default="",
+        choices=[one["name"] for one in TOOLS],
+        metavar="TOOL",
+        help="serve this one tool, as `lamina wrap` does with expand",
+    )
+    parser.add_argument(
         "--http", type=int, metavar="PORT", help="serve HTTP on this machine instead; 0: any port"
     )
 
@@ -293,10 +300,10 @@ def run(args: argparse.Namespace) -> int:
         from lamina.integrations import mcp_http
 
         return mcp_http.serve(config_of(args), args.http)
-    return at_once(project=args.project, home=args.home, claude=args.claude)
+    return at_once(project=args.project, home=args.home, claude=args.claude, only=args.only)
 
 
-def at_once(*, project: str, home: str | None, claude: bool = False) -> int:
+def at_once(*, project: str, home: str | None, claude: bool = False, only: str = "") -> int:
     """Serve this process's stdin and stdout. What a library prints must not get between messages."""
     source, sink = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     sys.stdout = sys.stderr
@@ -312,7 +319,7 @@ def at_once(*, project: str, home: str | None, claude: bool = False) -> int:
         return calls.call(name, arguments)
 
     try:
-        serve(source, sink, call)
+        serve(source, sink, call, only)
     finally:
         if calls is not None:
             calls.close()

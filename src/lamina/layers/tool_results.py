@@ -30,7 +30,7 @@ from lamina.state import FoldedView, MovedResult, State
 
 LAYER = "tool_results"
 FOLDS = "folds"
-_NEVER_FOLDED = frozenset({"Expand"})  # whoever asks for an original wants it whole
+_EXPAND = "expand"  # our tool, here or over MCP: whoever asks for an original wants it whole
 _TOLD = re.compile(
     r"<persisted-output>\nThis result has [^\n]*? KB\. All of it is in ([^\n]+); read that"
 )
@@ -104,7 +104,7 @@ def _may_fold(state: State, view: FoldedView, row: Row, entry: Json) -> bool:
         return row.number < len(origins) and origins[row.number] in ("system", "hook")
     tool = str(entry.get("tool") or "")
     call = view.calls.get(str(row.block.get("tool_use_id")), {})
-    if tool in _NEVER_FOLDED or f"/{RESULTS}/" in str(as_object(call.get("input"))):
+    if tool.lower().endswith(_EXPAND) or f"/{RESULTS}/" in str(as_object(call.get("input"))):
         return False
     limit = _limit(state, tool) if state.flags.on("tool_results") else 0
     return not limit or len(foldable_text(row.block)) <= limit  # else it goes to disk

@@ -1,0 +1,101 @@
+"""`lamina wrap` (I7): the agent's command line and environment are changed, and nothing else."""
+
+from __future__ import annotations
+
+import json
+import sys
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lamina.cli.main import main
+
+pytestmark = pytest.mark.spec("I7")
+Started = dict[str, Any]  # how a program was started: args, env
+PROGRAM = """#!{python}
+import json, os, sys
+json.dump(dict(args=sys.argv[1:], env=dict(os.environ)), open({out!r}, "w"))
+sys.exit(7)
+"""
+
+
+@pytest.fixture
+def wrap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Started]:
+    """Starts an agent that only writes down how it was started."""
+    out = tmp_path / "started.json"
+    for name in ("bin", "work", "home"):
+        (tmp_path / name).mkdir()
+    for name in ("claude", "codex", "gemini", "opencode"):
+        program = tmp_path / "bin" / name
+        program.write_text(PROGRAM.format(python=sys.executable, out=str(out)))
+        program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-none")
+    for name in ("ANTHROPIC_BASE_URL", "OPENAI_BASE_URL", "CODEX_HOME", "OPENCODE_CONFIG_CONTENT"):
+        monkeypatch.delenv(name, raising=False)
+
+    def run(client: str, *words: str) -> Started:
+        where = ["--project", str(tmp_path / "work"), "--home", str(tmp_path / "lamina")]
+        assert main(["wrap", client, *where, *words]) == 7, "the agent's own"
+        assert not list((tmp_path / "home").iterdir()), "nothing of the user's is touched"
+        assert not list((tmp_path / "work").iterdir())
+        return json.loads(out.read_text())
+
+    return run
+
+
+def served(started: Started) -> list[str]:
+    """The command of the MCP server that an agent was given; []: none."""
+    args, env = started["args"], started["env"]
+    inline = json.loads(env.get("OPENCODE_CONFIG_CONTENT", "{}")).get("mcp", {})
+    for word in args:
+        if word.startswith("--mcp-config="):
+            inline = json.loads(word.partition("=")[2])["mcpServers"]
+        if word.startswith("mcp_servers."):
+            inline = tomllib.loads(word)["mcp_servers"]
+    if not inline:
+        return []
+    (one,) = inline.values()
+    assert list(inline) == ["lamina_results"]
+    command = one["command"]
+    return command if isinstance(command, list) else [command, *one["args"]]
+
+
+@pytest.mark.parametrize(
+    ("client", "words"),
+    [
+        ("claude", ["-p", "Go on."]),
+        ("codex", ["exec", "Go on."]),
+        ("opencode", ["run", "--model", "openai/gpt-5.2"]),
+    ],
+)
+def test_an_agent_gets_the_gateway_and_with_act_a_tool_for_what_is_left_out(
+    wrap: Callable[..., Started], client: str, words: list[str]
+) -> None:
+    plain = wrap(client, "--", *words)
+    assert plain["args"][-len(words) :] == words
+    assert "http://127.0.0.1:" in json.dumps(plain)
+    assert served(plain) == []
+    acting = wrap(client, "--act", "--", *words)
+    assert acting["args"][-len(words) :] == words
+    command = served(acting)
+    assert command[:6] == [sys.executable, "-m", "lamina.cli.main", "mcp", "--only", "expand"]
+    if client == "claude":
+        assert "--allowedTools=mcp__lamina_results__expand" in acting["args"]
+
+
+def test_an_agent_that_takes_no_server_on_its_command_line_may_read_the_folder(
+    wrap: Callable[..., Started],
+) -> None:
+    assert served(started := wrap("gemini", "--act", "--", "-p", "Go on.")) == []
+    assert "/conversations" in "".join(started["args"])
+
+
+def test_a_command_of_the_agent_s_own_that_is_no_session_gets_no_options(
+    wrap: Callable[..., Started],
+) -> None:
+    assert wrap("claude", "--act", "--", "mcp", "list")["args"] == ["mcp", "list"]
