@@ -5,6 +5,7 @@ as a tree. Reads ledgers, changes nothing.
 
 from __future__ import annotations
 
+from collections import Counter
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -35,7 +36,7 @@ def files_of(project: Project) -> list[Path]:
 
 def _list(asked: Asked, project: Project) -> Screen:
     files = files_of(project)
-    kinds = [*dict.fromkeys(map(transcript.agent_of, files))]
+    kinds = Counter(map(transcript.agent_of, files))
     present = [one for one in agents.present(project.config)[0] if one.alive]
     agent, page = asked.query.get("agent", ""), page_of(asked)
     chosen = [one for one in files if agent in ("", transcript.agent_of(one))]
@@ -48,7 +49,7 @@ def _list(asked: Asked, project: Project) -> Screen:
         except (OSError, LaminaError):
             continue  # gone meanwhile
     values = {
-        "rows": rows, "agents": kinds if len(kinds) > 1 else [], "agent": agent, "present": present, "page": page,
+        "rows": rows, "agents": kinds if len(kinds) > 1 else {}, "agent": agent, "present": present, "page": page,
         "pages": -(-len(chosen) // _A_PAGE), "count": len(files),
     }  # fmt: skip
     return Screen("sessions.html", "Sessions", "sessions", values)
