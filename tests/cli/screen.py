@@ -83,12 +83,10 @@ class Screen:
         self.press(line + "\r")
 
     def leave(self, keys: str = "") -> int:
-        """Read to the end; the exit code. Keys are pressed again if they fell between two prompts."""
-        end = time.monotonic() + 60
-        while self.process.poll() is None and time.monotonic() < end:
-            self.press(keys)
-            while self._more(2 if keys else 60):
-                pass
+        """Read to the end; the exit code."""
+        self.press(keys)
+        while self._more(60):
+            pass
         return self.process.wait(60)
 
     def close(self) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import pty
+import termios
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -215,6 +217,40 @@ def test_what_was_typed_before_a_question_does_not_answer_it(
     said = [one["content"][0].get("text") for one in recorded(world) if one.get("role") == "user"]
     first = ahead.partition("\r")[0] + ("" if "\r" in ahead else "!")
     assert first in said, said
+
+
+@pytest.mark.spec("F13")
+def test_ctrl_d_is_heard_while_a_command_runs(talk: Talk, world: Path) -> None:
+    begun, go_on = world / "project" / "begun", world / "project" / "go_on"
+    for pipe in (begun, go_on):
+        os.mkfifo(pipe)
+    bash = {"name": "Bash", "input": {"command": "echo x > begun; cat go_on"}}
+    screen = talk({"reply": {"tool_use": bash}}, otherwise={"main": "Done."})
+    screen.say("Wait")
+    screen.expect("n(o)?")
+    screen.press("y\r")
+    begun.read_bytes()  # the command runs, and nobody reads keys
+    screen.press("\x04")
+    go_on.write_bytes(b"x")
+    screen.expect("Done.")
+    assert screen.leave() == 0
+
+
+@pytest.mark.spec("F13")
+def test_enter_stays_enter_between_two_prompts_and_while_something_is_printed() -> None:
+    from prompt_toolkit.application import create_app_session
+    from prompt_toolkit.input.vt100 import Vt100Input
+
+    from lamina.cli.chat_repl import keys_as_pressed
+
+    master, slave = pty.openpty()
+    as_it_was = termios.tcgetattr(slave)
+    with os.fdopen(slave) as file, create_app_session(input=Vt100Input(file)) as session:
+        with keys_as_pressed(), session.input.cooked_mode():
+            os.write(master, b"go\r")
+            assert os.read(slave, 10) == b"go\r"
+        assert termios.tcgetattr(slave) == as_it_was
+    os.close(master)
 
 
 @pytest.mark.spec("I2", "L5.6")

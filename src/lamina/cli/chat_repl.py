@@ -12,7 +12,8 @@ import sys
 import termios
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, Literal
 
 import anyio
@@ -67,6 +68,21 @@ _SILENCE = 2.0  # seconds without a word after which a line says what is waited 
 _LAST_LINES = 8  # of an answer, shown when its session goes on
 
 
+@contextmanager
+def keys_as_pressed() -> Generator[None]:
+    """Else a terminal makes Enter another key, and takes Ctrl-D for itself, between two prompts and
+    while something is printed above the line."""
+    from prompt_toolkit.application import get_app_session
+
+    terminal = get_app_session().input
+    with terminal.raw_mode():
+        vars(terminal)["cooked_mode"] = nullcontext
+        try:
+            yield
+        finally:
+            del vars(terminal)["cooked_mode"]
+
+
 def _typed_ahead() -> list[KeyPress]:
     """The keys that were pressed while nobody read them, in order."""
     from prompt_toolkit.application import get_app_session
@@ -95,7 +111,7 @@ def _unread(terminal: int) -> bytes:
         found = b""
         while more := os.read(terminal, 65_536):
             found += more
-        return found
+        return found.replace(b"\0", b"\x04")  # what Linux makes of Ctrl-D while nobody reads
     finally:
         termios.tcsetattr(terminal, termios.TCSANOW, as_it_was)
 
@@ -123,9 +139,9 @@ class Editor:
         from prompt_toolkit.patch_stdout import patch_stdout
 
         self._pastes.clear()
-        _type(_typed_ahead())
         prompt = self._prompt = self._prompt or self._make()
-        with patch_stdout(raw=True):  # what the background says goes above the line being typed
+        with patch_stdout(raw=True), keys_as_pressed():  # background talk goes above the line
+            _type(_typed_ahead())
             line = await prompt.prompt_async(
                 "› ", bottom_toolbar=self._toolbar, handle_sigint=False
             )
@@ -142,18 +158,17 @@ class Editor:
         answers: dict[str, Literal["once", "always", "no"]] = {
             "y": "once", "yes": "once", "a": "always", "always": "always", "n": "no", "no": "no",
         }  # fmt: skip
-        question: PromptSession[str] = PromptSession()
-        ahead = _typed_ahead()
-        ask()
-        try:
-            while True:
-                word = await question.prompt_async(
-                    "  y(es), a(lways) or n(o)? ", handle_sigint=False
-                )
-                if (answer := answers.get(word.strip().lower())) is not None:
-                    return answer
-        finally:
-            _type(ahead)
+        question, choices = PromptSession[str](), "  y(es), a(lways) or n(o)? "
+        with keys_as_pressed():
+            ahead = _typed_ahead()
+            ask()
+            try:
+                while True:
+                    word = await question.prompt_async(choices, handle_sigint=False)
+                    if (answer := answers.get(word.strip().lower())) is not None:
+                        return answer
+            finally:
+                _type(ahead)
 
     def _make(self) -> PromptSession[str]:
         from prompt_toolkit import PromptSession
