@@ -18,13 +18,13 @@ from tests.examples import examples
 from lamina.cache.prices import cost, price_of
 from lamina.cache.simulate import PaperCache
 from lamina.messages import Message, Usage
+from lamina.replay.policies import RecordedPolicy
 from lamina.replay.readers import read_recording
 from lamina.replay.recording import Frame, RecordedMessage, RecordedRequest, Recording
 from lamina.replay.results import Action, Fork, OwnCall, PolicyResult, report_json, result_of
 from lamina.replay.run import (
     CALL_TOKENS,
     NonePolicy,
-    RecordedPolicy,
     RecordedTurn,
     Sent,
     SentPrompt,

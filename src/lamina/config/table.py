@@ -109,7 +109,7 @@ _LAYERS = (
             "Layer 2: old results are dropped from a warm cache once carrying them costs more.", flag="worn_clearing"),
     Setting("microcompact.worn_tokens", "int", 10_000, "Tokens that this must free, at least.", minimum=1_000,
             flag="microcompact.worn_tokens"),
-    Setting("microcompact.worn_keep", "int", 3, "How many of the last results it keeps.", minimum=1,
+    Setting("microcompact.worn_keep", "int", 2, "How many of the last results it keeps.", minimum=1,
             flag="microcompact.worn_keep"),
     Setting("microcompact.cache_edits", "bool", True,
             "Layer 2: old results are deleted from the provider's cache, where the provider can do that.",

@@ -131,7 +131,9 @@ class _View:
         answer = folded(answer)
         if kind != "numbers":
             return self._may_have(answer) and answer in self.text
-        if not (answer in self.words if answer.isalnum() else self.words >= words_in(answer)):
+        if answer.isalnum():
+            return answer in self.words
+        if not self.words >= words_in(answer):
             return False
         text, at = self.text, self.text.find(answer)
         while at >= 0:

@@ -36,7 +36,7 @@ _NUMBER = re.compile(r"\d(?<![\w.,:-]\d)(?:[\d,.]*\d)?(?:%|\s?[KMG]?[Bms]+)?(?![
 # How much likelier it is that what was said or done is needed again than what was only seen: chosen
 # on half of the recorded compactions, where 2 to 4 did equally well.
 _DONE, _SEEN = 3.0, 1.0
-_MOST = 5_000  # names, and figures, of a stretch; set by hand
+_MOST = 2_000  # names, and figures, of a stretch; set by hand
 _WRAPPED = re.compile(r"^\s*<(system-reminder|command-|local-command|task-notification)")
 
 

@@ -223,12 +223,13 @@ class _LayeredThread:
         """What a session does beside the conversation from one answer to the next request."""
         state, path = self.state, notes.notes_path(self.state)
         self._answered = self._talk.clock.now()
-        before = path.read_text("utf-8") if path.exists() else ""
         notes.check(state, answer)
-        await self._work.finish()
-        after = path.read_text("utf-8") if path.exists() else ""
-        new = set(after.splitlines()) - set(before.splitlines())
-        self._forks.wrote("notes", sum(len(line.encode()) for line in new))
+        if self._work.work is not None:
+            before = path.read_text("utf-8") if path.exists() else ""
+            await self._work.finish()
+            after = path.read_text("utf-8") if path.exists() else ""
+            new = set(after.splitlines()) - set(before.splitlines())
+            self._forks.wrote("notes", sum(len(line.encode()) for line in new))
         if not answer.tool_uses:
             self._away(until)
 

@@ -8,21 +8,22 @@ from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
+from lamina import prompts
 from lamina.config import Config
 from lamina.errors import UsageError
 from lamina.events import Emit
 from lamina.messages import Block, Json, Message, Purpose
 from lamina.ports import ForkResult, Permit, SeenFile, Tool
+from lamina.replay.recording import Recording
 from lamina.replay.results import Action, Fork
 from lamina.replay.run import (
     DEFAULT_WINDOW,
     ContextPolicy,
     NonePolicy,
-    RecordedPolicy,
     RecordedTurn,
     Sent,
 )
-from lamina.replay.weigh import Weigher
+from lamina.replay.weigh import Weigher, piece_of
 
 NAMES = ("recorded", "none", "lamina", "clear-oldest", "drop-oldest")
 PLACEHOLDER = "[cleared]"
@@ -55,6 +56,26 @@ def open_policy(
         yield DropOldest(weigher, window)
     else:
         raise UsageError(f"There is no policy {name!r}; there are {', '.join(NAMES)}.")
+
+
+class RecordedPolicy(NonePolicy):
+    """What the recorder itself did: its compactions, and the call that each of them took."""
+
+    name = "recorded"
+
+    def __init__(self, recording: Recording) -> None:
+        super().__init__()
+        self._times = {id(m.message): m.time for m in recording.messages if m.summary}
+
+    def send(self, turn: RecordedTurn) -> Sent:
+        sent = super().send(turn)
+        if not turn.compacted:
+            return sent
+        summary = sum(piece_of(block).size for block in sent.messages[0]["content"])
+        asked = len(prompts.load("summary", instructions="").encode())  # as long as ours
+        at = self._times.get(id(sent.messages[0]), turn.request.time)
+        forks = [Fork("summary", asked, (summary,), at)]
+        return replace(sent, forks=forks)
 
 
 class PaperForks:

@@ -6,13 +6,14 @@ Touches nothing itself; a policy may touch what it likes.
 
 from __future__ import annotations
 
+import gc
 from collections import Counter
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Generator, Hashable, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import Any, Protocol, runtime_checkable
 
-from lamina import prompts
 from lamina.cache.account import CALL as CALL_TOKENS
 from lamina.cache.prices import Price, cost, price_of
 from lamina.cache.simulate import FIVE_MINUTES, PaperBlock, PaperCache, rules_for
@@ -21,7 +22,7 @@ from lamina.messages import Message, Usage
 from lamina.replay.recording import Frame, RecordedRequest, Recording, RequestStep
 from lamina.replay.rereads import Rereads
 from lamina.replay.results import Action, Fork, OwnCall, PolicyResult, RequestFigures, Reread
-from lamina.replay.weigh import Piece, Weigher, piece_of
+from lamina.replay.weigh import Piece, Weigher
 
 DEFAULT_WINDOW = 200_000
 DEFAULT_MODEL = "claude-sonnet-4-6"  # for recordings that name none
@@ -93,26 +94,19 @@ class NonePolicy:
         return Sent(held, told, same=turn.keep)
 
 
-class RecordedPolicy(NonePolicy):
-    """What the recorder itself did: its compactions, and the call that each of them took."""
-
-    name = "recorded"
-
-    def __init__(self, recording: Recording) -> None:
-        super().__init__()
-        self._times = {id(m.message): m.time for m in recording.messages if m.summary}
-
-    def send(self, turn: RecordedTurn) -> Sent:
-        sent = super().send(turn)
-        if not turn.compacted:
-            return sent
-        summary = sum(piece_of(block).size for block in sent.messages[0]["content"])
-        asked = len(prompts.load("summary", instructions="").encode())  # as long as ours
-        at = self._times.get(id(sent.messages[0]), turn.request.time)
-        forks = [Fork("summary", asked, (summary,), at)]
-        return replace(sent, forks=forks)
+@contextmanager
+def _few_collections() -> Generator[None]:
+    """Nearly all that is made in a replay is held to its end: to look through it for garbage again
+    and again took a fifth of the time of a long one."""
+    first, *others = gc.get_threshold()
+    gc.set_threshold(100 * first, *others)
+    try:
+        yield
+    finally:
+        gc.set_threshold(first, *others)
 
 
+@_few_collections()
 def replay(
     recording: Recording,
     policy: ContextPolicy,
