@@ -80,6 +80,7 @@ class Verdict:
     revives: bool = False  # the user had it forgotten and has now asked to remember it
     # Lines (Why, How to apply) of a memory in the user's word that nothing they typed proves.
     unproven: Sequence[str] = ()
+    theirs: Sequence[str] = ()  # what waits in the user's own whole sentences, if they said it
 
 
 # ---- what a store answers

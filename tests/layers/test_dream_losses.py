@@ -449,8 +449,8 @@ def test_what_the_user_typed_in_a_past_session_is_evidence_and_what_nobody_typed
 
 @pytest.mark.spec("L6.3", "L5.6")
 def test_words_typed_before_prove_a_memory_of_the_user_as_in_extraction(place: Place) -> None:
-    """In the third person and in part, as the gate lets extraction have it; a "not" less is a lie."""
-    typed_before(place, "I prefer pytest over unittest, thanks. Never push to the main branch.")
+    """In the third person, as the gate lets extraction have it; a "not" less is a lie."""
+    typed_before(place, "I prefer pytest over unittest, thanks.\n\nNever push to the main branch.")
     folder = memory_place(place.home, place.project).directory
     there = {"nurse.md": topic("user", "Nurse", NURSE)}
     put(folder, there)

@@ -16,9 +16,10 @@ from tests.examples import examples
 
 from lamina.local.extractor import extract, said_again
 from lamina.local.finding import ASKED, CORRECTED
-from lamina.memories import Evidence, Proposal
+from lamina.memories import Evidence, Proposal, Verdict
 from lamina.memory.gate import GateContext, decide
 from lamina.messages import Origin
+from lamina.tools.memory_guard import in_their_words
 
 NOW = datetime(2026, 3, 4, 10, 15, tzinfo=UTC)  # a Wednesday
 DATA = Path(__file__).parents[2] / "bench" / "data"
@@ -42,6 +43,22 @@ def trusting(said: str) -> GateContext:
     """A gate whose record holds exactly these typed words."""
     typed_block: tuple[Origin, str] = ("typed", said)
     return GateContext(origin_text=lambda *_: [typed_block], before=lambda *_: [])
+
+
+class Judging:
+    """A store that judges, and does nothing else."""
+
+    def __init__(self, context: GateContext) -> None:
+        self._context = context
+
+    def judge_among(self, proposal: Proposal, _memories: object, _vouched: str) -> Verdict:
+        return decide(proposal, self._context)
+
+
+def kept(proposal: Proposal, context: GateContext) -> Verdict:
+    """What becomes of a find, as extraction saves it: in the user's own sentences."""
+    store: Any = Judging(context)
+    return decide(in_their_words(store, proposal), context)
 
 
 def exchanges(half: str) -> list[dict[str, Any]]:
@@ -115,7 +132,7 @@ def test_how_things_are_with_the_user_is_kept_when_they_correct_the_assistant(te
     found = only(answer("I wrote a manifest for it."), typed(text, uuid="u"))
     assert (found.type, found.reason) == ("project", CORRECTED)
     assert not re.match(r"(?i)no|wrong|that's|actually|nein|不对", found.body)
-    assert decide(found, trusting(text)).decision == "accept"
+    assert kept(found, trusting(text)).decision == "accept"
     assert not [one for one in extract([typed(text)], now=NOW) if one.reason == CORRECTED]
 
 
@@ -234,7 +251,7 @@ def test_the_gate_takes_all_that_is_proposed_about_user_and_work_as_their_word(h
 
         context = GateContext(origin_text=origin_text, before=before)
         for proposal in extract(messages, now=NOW, session="s"):
-            verdict = decide(proposal, context)
+            verdict = kept(proposal, context)
             assert verdict.decision != "refuse", (exchange["id"], verdict.reason)
             if proposal.type in {"user", "feedback"}:
                 assert verdict.decision == "accept", (exchange["id"], verdict.reason)
@@ -399,7 +416,7 @@ def test_malformed_content_is_skipped(content: object) -> None:
 def test_a_decision_that_no_code_shows_becomes_a_project_memory(said: str) -> None:
     found = only(typed(said))
     assert found.type == "project"
-    assert decide(found, trusting(said)).decision == "accept"
+    assert kept(found, trusting(said)).decision == "accept"
 
 
 @pytest.mark.spec("L5.8")
@@ -416,7 +433,7 @@ def test_a_decision_that_no_code_shows_becomes_a_project_memory(said: str) -> No
 def test_what_the_user_usually_does_becomes_a_user_memory(said: str) -> None:
     found = only(typed(said))
     assert found.type == "user"
-    assert decide(found, trusting(said)).decision == "accept"
+    assert kept(found, trusting(said)).decision == "accept"
 
 
 @pytest.mark.spec("L5.8")
@@ -451,7 +468,7 @@ def test_a_cheer_for_what_somebody_does_confirms_nothing() -> None:
 
 @pytest.mark.spec("L5.8")
 @pytest.mark.parametrize(
-    ("said", "kept"),
+    ("said", "what"),
     [
         ("ugh, use uv not pip in this repo", "uv"),
         ("could you quit adding a summary after each answer?", "summary"),
@@ -464,11 +481,11 @@ def test_a_cheer_for_what_somebody_does_confirms_nothing() -> None:
         ("说过多少次了，标题不要用英文", "标题"),
     ],
 )
-def test_a_rule_in_plain_talk_is_found_with_what_it_speaks_of(said: str, kept: str) -> None:
+def test_a_rule_in_plain_talk_is_found_with_what_it_speaks_of(said: str, what: str) -> None:
     found = only(typed(said))
     assert found.type == "feedback"
-    assert kept in found.body
-    assert decide(found, trusting(said)).decision == "accept"
+    assert what in found.body
+    assert kept(found, trusting(said)).decision == "accept"
 
 
 @pytest.mark.parametrize(
@@ -548,7 +565,7 @@ def test_a_wish_to_keep_something_is_understood_in_many_forms(text: str, word: s
     found = only(answer("I finished the list."), typed(text))
     assert found.reason == ASKED
     assert word.casefold() in found.body.casefold()
-    assert decide(found, trusting(text)).decision == "accept"
+    assert kept(found, trusting(text)).decision == "accept"
 
 
 @pytest.mark.spec("L5.8")

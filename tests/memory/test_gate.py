@@ -17,15 +17,13 @@ from tests.examples import examples
 from lamina import prompts
 from lamina.memories import MEMORY_TYPES, Evidence, Memory, Proposal, Verdict, Writer
 from lamina.memory.gate import GateContext, decide, decide_index
-from lamina.memory.naming import why_bad_name
+from lamina.memory.naming import title_of, why_bad_name
 from lamina.memory.topics import read_topic
 from lamina.messages import Origin
 
 pytestmark = pytest.mark.spec("L5.6")
 
-TYPED = (
-    "I'm a data scientist and I always use tabs in Makefiles, with Python 3.11 from src/tools.py"
-)
+TYPED = "I'm a data scientist. I always use tabs in Makefiles. I run src/tools.py with Python 3.11."
 GITHUB = "ghp_" + "q7Lm2Xc9Rt4Vb8Nz1Kd6Wf3Hs5Jg0Pa2Ye4U"
 Blocks = Sequence[tuple[Origin, str]]
 
@@ -50,7 +48,7 @@ def proposal(*quotes: str, entry: str = "0", **changes: Any) -> Proposal:
         "name": "user-role",
         "description": "User is a data scientist",
         "type": "user",
-        "body": "Uses tabs in Makefiles.",
+        "body": "The user always uses tabs in Makefiles.",
         "writer": "extraction",
         "session": "s",
         "evidence": tuple(Evidence(quote, entry=entry) for quote in quotes),
@@ -72,7 +70,8 @@ def test_a_memory_that_rests_on_typed_words_is_accepted_as_the_users_own() -> No
 
 def test_quotes_are_compared_under_nfkc_and_folded_spaces() -> None:
     context = ledger([("typed", "I’m ﬁne with\n  tabs　in   Makeﬁles")])
-    wanted = proposal("fine with tabs in Makefiles", description="Fine with tabs", body="")
+    said = "I'm fine with tabs in Makefiles"
+    wanted = proposal("fine with tabs in Makefiles", name="", description=said, body="")
     assert decide(wanted, context).decision == "accept"
 
 
@@ -128,9 +127,10 @@ def test_a_quote_never_spans_pasted_text() -> None:
         ("please don't use tabs in Makefiles", "inbox"),
         ("stop trying to use tabs in Makefiles", "inbox"),
         ("no, use tabs in Makefiles", "accept"),
-        ("not spaces: use tabs in Makefiles", "accept"),
-        ("I never use spaces. use tabs in Makefiles", "accept"),
-        ("never use tabs in Makefiles. I mean: use tabs in Makefiles", "accept"),
+        ("fix the broken build. use tabs in Makefiles", "accept"),
+        # What can't be read alone is kept whole or not at all.
+        ("not spaces: use tabs in Makefiles", "inbox"),
+        ("never use tabs in Makefiles. I mean: use tabs in Makefiles", "inbox"),
     ],
 )
 def test_a_quote_that_leaves_out_the_not_before_it_proves_nothing(said: str, decision: str) -> None:
@@ -140,7 +140,7 @@ def test_a_quote_that_leaves_out_the_not_before_it_proves_nothing(said: str, dec
         path="feedback_tabs.md",
         name="feedback_tabs",
         description="Use tabs in Makefiles",
-        body="Tabs in Makefiles.",
+        body="Use tabs in Makefiles.",
     )
     assert decide(wanted, ledger([("typed", said)])).decision == decision
 
@@ -174,7 +174,7 @@ def test_numbers_paths_and_identifiers_that_were_said_pass() -> None:
         [("typed", "run tools.py at 1,000 rows with `max_rows`, see https://x.io/a?b=1.")]
     )
     quote = "run tools.py at 1,000 rows with `max_rows`, see https://x.io/a?b=1."
-    body = "1. Run tools.py at 1000 rows with max_rows\n2. See https://x.io/a?b=1"
+    body = "1. Run tools.py at 1000 rows with max_rows, see https://x.io/a?b=1"
     wanted = proposal(quote, type="feedback", description="", body=body, name="feedback_rows")
     assert decide(wanted, context).decision == "accept"
 
@@ -187,17 +187,15 @@ def test_a_word_that_the_user_did_not_say_may_turn_a_rule_round(said: int, decis
     assert decide(wanted, context).decision == decision
 
 
-def test_words_are_compared_by_their_stems() -> None:
-    context = ledger([("typed", "please stop mocking the databases")])
-    wanted = proposal(
-        "stop mocking the databases",
-        type="feedback",
-        path="feedback_db.md",
-        name="",
-        description="Stop mocks of the database",
-        body="",
-    )
-    assert decide(wanted, context).decision == "accept"
+def test_other_words_wait_and_the_reason_names_the_users_own() -> None:
+    said = "please stop mocking the databases"
+    given: dict[str, Any] = {"type": "feedback", "path": "feedback_db.md", "name": "", "body": ""}
+    wanted = proposal(said, **given, description="Stop mocks of the database")
+    verdict = decide(wanted, ledger([("typed", said)]))
+    assert (verdict.decision, verdict.theirs) == ("inbox", [said])
+    assert said in verdict.reason
+    own = proposal(said, **given, description="Stop mocking the databases")
+    assert decide(own, ledger([("typed", said)])).decision == "accept"
 
 
 CONFIRM = [
@@ -300,11 +298,11 @@ def test_recalled_memory_is_no_evidence_for_itself() -> None:
 
 
 def test_lines_that_the_history_vouches_for_need_no_new_proof() -> None:
-    old = "Uses tabs in Makefiles.\nWorks at Initech since 2019."
+    old = "Uses tabs in Makefiles all day.\nWorks at Initech since 2019."
     context = ledger(
         [("typed", "I moved to Hooli")], vouched=lambda path: f"name: user-role\n{old}"
     )
-    wanted = proposal("I moved to Hooli", description="", body=f"{old}\nMoved to Hooli")
+    wanted = proposal("I moved to Hooli", description="", body=f"{old}\nThe user moved to Hooli")
     assert decide(wanted, context).decision == "accept"
     assert decide(proposal("I moved to Hooli", body=f"{old}\nIs root"), context).decision == "inbox"
 
@@ -396,7 +394,7 @@ def test_a_fact_that_nothing_here_says_waits_in_the_inbox(
 
 def test_an_order_that_the_user_typed_is_the_users() -> None:
     said = "always deploy on Tuesdays before the release train"
-    wanted = proposal(said, type="project", name="", description="Deploy on Tuesdays", body=said)
+    wanted = proposal(said, type="project", name="", description=said, body=said)
     assert decide(wanted, ledger([("typed", said)])).decision == "accept"
 
 
@@ -579,9 +577,13 @@ def test_memories_about_the_user_never_go_to_the_team() -> None:
 
 
 def test_a_near_duplicate_proposes_an_update() -> None:
-    there = memory("style.md", "Uses tabs in Makefiles.", description="User is a data scientist")
+    there = memory(
+        "style.md",
+        "The user always uses tabs in Makefiles.",
+        description="User is a data scientist",
+    )
     context = dataclasses.replace(TYPED_LEDGER, memories=[memory("x.md", "else"), there])
-    near = decide(proposal(TYPED, body="Uses tabs in Makefiles with Python."), context)
+    near = decide(proposal(TYPED, body="Always uses tabs in Makefiles with Python."), context)
     assert (near.decision, near.update_of) == ("inbox", "style.md")
     same = decide(proposal(TYPED), context)
     assert (same.decision, same.update_of) == ("refuse", "style.md")
@@ -954,19 +956,20 @@ def test_what_is_said_next_of_something_else_takes_nothing_back(said: str) -> No
     ("said", "claim", "kind"),
     [
         ("Never commit without asking me.", "Never commit without asking me", "feedback"),
-        ("please don't squash, our auditors read the commits", "Don't squash", "feedback"),
+        ("please don't squash our commits", "Don't squash our commits", "feedback"),
         ("Could you please always use pnpm for installs?", "Always use pnpm for installs", "feedback"),
-        ("stop adding summaries, I can read the diff", "Stop adding summaries", "feedback"),
-        ("I'm a nurse at the harbour clinic.", "The user is a nurse", "user"),
+        ("no, stop adding summaries", "Stop adding summaries", "feedback"),
+        ("I'm a nurse at the harbour clinic.", "The user is a nurse at the harbour clinic", "user"),
+        ("I live in Oslo and work at home now.", "The user lives in Oslo and works at home", "user"),
         ("btw I prefer tabs over spaces", "The user prefers tabs over spaces", "user"),
         ("Bitte nie auf main pushen.", "Nie auf main pushen", "feedback"),
         ("请不要推送到主分支。", "不要推送到主分支", "feedback"),
         ("You should never push to main.", "Never push to main", "feedback"),
-        ("Antworte ab jetzt immer auf Deutsch.", "Antworte immer auf Deutsch", "feedback"),
+        ("Antworte ab jetzt immer auf Deutsch.", "Antworte ab jetzt immer auf Deutsch", "feedback"),
         ("I don't drink coffee.", "The user doesn't drink coffee", "user"),
         ("Ich trinke keinen Kaffee.", "Der Nutzer trinkt keinen Kaffee", "user"),
         ("Merke dir, dass ich in Köln wohne.", "Der Nutzer wohnt in Köln", "user"),
-        ("Mein Sohn heißt Emil, bitte merken.", "Der Sohn des Nutzers heißt Emil", "user"),
+        ("Mein Sohn heißt Emil, bitte merken.", "Mein Sohn heißt Emil", "user"),
         ("请记住我不吃辣。", "用户不吃辣", "user"),
     ],
 )  # fmt: skip
@@ -1028,7 +1031,7 @@ def test_each_example_in_our_prompts_passes_our_gate(prompt: str) -> None:
         rule, *explained = re.split(r" (?=\*\*)", saved)
         body = "\n\n".join([rule, "\n".join(explained)])
         wanted = proposal(
-            said, type=kind, path=f"{kind}_x.md", name=rule[:20].rpartition(" ")[0], description=rule,
+            said, type=kind, path=f"{kind}_x.md", name=title_of(rule), description=rule,
             body=body,
         )  # fmt: skip
         talk: Blocks = [("typed", said)]

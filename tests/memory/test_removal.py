@@ -135,11 +135,11 @@ def test_unchanged_words_do_not_count_against_what_is_added(
     assert store.read_bytes("role.md") == new
 
 
-def test_a_description_may_sum_up_what_stands_there_and_what_was_typed(
+def test_a_description_may_join_what_stands_there_and_what_was_typed(
     store: FileStore, talk: Talk
 ) -> None:
     by_hand(store, "role.md", topic(ROLE))
-    summary = "The user is a senior data scientist, also allergic to peanuts"
+    summary = f"{ROLE} The user is also allergic to peanuts"
     new = topic(ROLE, "The user is also allergic to peanuts.", description=summary)
     assert rewrite(store, "role.md", new, talk.type(TYPED_NUTS)).decision == "accept"
 

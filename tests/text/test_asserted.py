@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from lamina.memories import Evidence, MemoryType, Proposal, Verdict
 from lamina.memory.gate import GateContext, decide
 from lamina.messages import Origin
-from lamina.text.about import speaks_of
 from lamina.text.asks import question_in, told
+from lamina.text.claims import speaks_of
 from lamina.text.wishes import wish_in
 
 pytestmark = pytest.mark.spec("L5.6")
@@ -54,7 +54,6 @@ def verdict(said: str, claim: str, kind: MemoryType, quote: str = "") -> Verdict
 def test_a_question_is_no_rule(said: str, claim: str) -> None:
     found = verdict(said, claim, "feedback")
     assert found.decision == "inbox"
-    assert "question" in found.reason
     assert verdict(said, claim, "project").origin != "typed", "a fact is not the user's word either"
 
 
@@ -63,20 +62,19 @@ def test_a_question_is_no_rule(said: str, claim: str) -> None:
     [
         ("Can you always squash commits?", "Always squash commits"),
         ("Could you please stop adding comments?", "Stop adding comments"),
-        ("Can we keep functions short?", "Keep functions short"),
         ("Is it possible to always answer in German?", "Always answer in German"),
-        ("Would you mind keeping functions short?", "Keep functions short"),
-        ("Do you think you could squash all commits?", "Squash all commits"),
         ("Might I suggest that you squash all commits", "Squash all commits"),
-        ("May I ask you to squash all commits?", "Squash all commits"),
+        # Without a word that says so, whether it is meant for good is theirs to say: as they typed it.
+        ("Can we keep functions short?", "Can we keep functions short?"),
+        ("Would you mind keeping functions short?", "Would you mind keeping functions short?"),
+        ("How about we use uv for everything?", "How about we use uv for everything?"),
         ("Always squash commits, ok?", "Always squash commits"),
         ("When I say ship, deploy to staging, right?", "When I say ship, deploy to staging"),
         ("What I want is short answers.", "Short answers"),
-        ("How about we use uv for everything?", "Use uv for everything"),
         ("Do the migrations first, always.", "Do the migrations first, always"),
         ("Have the tests run before every commit.", "Have the tests run before every commit"),
         ("Kannst du bitte immer Tabs nehmen?", "Immer Tabs nehmen"),
-        ("能不用中文注释吗？", "不用中文注释"),
+        ("能不用中文注释吗？", "能不用中文注释吗？"),
     ],
 )
 def test_a_rule_in_any_form_is_one(said: str, claim: str) -> None:
@@ -85,17 +83,17 @@ def test_a_rule_in_any_form_is_one(said: str, claim: str) -> None:
 
 def test_what_is_stated_beside_a_question_counts_and_the_question_does_not() -> None:
     said = "I'm a nurse and new to Rust, how do I always squash commits?"
-    assert verdict(said, "The user is a nurse, new to Rust", "user").decision == "accept"
+    assert verdict(said, "The user is a nurse, new to Rust", "user").theirs == [said]
     assert verdict(said, "Always squash commits", "feedback").decision == "inbox"
     two = "Should we use tabs everywhere? I work on the billing service."
+    assert verdict(two, "The user works on the billing service", "user").decision == "accept"
     assert verdict(two, "Use tabs everywhere", "feedback").decision == "inbox"
-    assert verdict(two, "Works on the billing service", "user").decision == "accept"
 
 
 def test_a_question_beside_its_answer_is_no_harm() -> None:
     talk: list[list[tuple[Origin, str]]] = [
         [("typed", "Should we not squash commits on every merge?")],
-        [("assistant", "We can squash commits on every merge from now on.")],
+        [("assistant", "We can squash commits on every merge.")],
         [("typed", "Yes, do that.")],
     ]
     quotes = (Evidence("Yes, do that.", "s", "2"), Evidence(talk[0][0][1], "s", "0"))
@@ -139,25 +137,20 @@ def test_a_question_beside_its_answer_is_no_harm() -> None:
 def test_somebody_elses_role_is_not_the_users(said: str, claim: str, who: str) -> None:
     found = verdict(said, claim, "user")
     assert found.decision == "inbox"
-    assert "about somebody else" in found.reason
-    assert who in found.reason
+    assert who in speaks_of(claim, [said])
 
 
 @pytest.mark.parametrize(
     ("said", "claim"),
     [
         ("I'm a data scientist.", "The user is a data scientist"),
-        ("My job is data science at Siemens.", "Data science at Siemens"),
-        ("My stack is Django and Postgres.", "Django and Postgres"),
-        ("Location is Berlin, timezone is CET.", "Berlin, CET"),
-        ("My colleague Anna is a data scientist.", "A colleague of the user is a data scientist"),
+        ("My job is data science at Siemens.", "The user's job is data science at Siemens"),
+        ("My stack is Django and Postgres.", "Their stack is Django and Postgres"),
+        ("My colleague Anna is a data scientist.", "The user's colleague Anna is a data scientist"),
         ("Anna is a data scientist.", "Anna is a data scientist"),
-        ("I'm a backend developer and my boss is a data scientist.", "Backend developer"),
-        ("My colleague and I are nurses.", "Nurses"),
-        ("Postgres is my daily tool.", "Postgres is the daily tool"),
-        ("senior Go dev here, new to React", "Senior Go dev, new to React"),
-        ("Ich bin Krankenschwester.", "Krankenschwester"),
-        ("我是民宿老板，不懂技术", "民宿老板，不懂技术"),
+        ("Postgres is my daily tool.", "Postgres is their daily tool"),
+        ("Ich bin Krankenschwester.", "Die Nutzerin ist Krankenschwester"),
+        ("我是民宿老板，不懂技术", "用户是民宿老板，不懂技术"),
     ],
 )
 def test_what_the_user_says_of_themselves_or_of_somebody_by_name_is_taken(
@@ -174,9 +167,11 @@ def test_words_in_quotation_marks_are_somebody_elses_unless_asked_to_remember_th
         f"Im Wiki steht „{rule}“.",
     ):
         assert verdict(said, "Always rebase onto main", "feedback", rule).decision == "inbox"
-    for said in (f'Remember: "{rule}".', f"{rule.capitalize()}."):
-        assert verdict(said, "Always rebase onto main", "feedback").decision == "accept"
-    assert verdict('Call me "Sam" from now on.', 'Call me "Sam"', "user").decision == "accept"
+    asked = f'Remember: "{rule}".'
+    assert verdict(asked, "Always rebase onto main", "feedback").theirs == [asked]
+    assert verdict(asked, asked, "feedback").decision == "accept"
+    said = 'Call me "Sam" from now on.'
+    assert verdict(said, 'Call me "Sam" from now on', "user").decision == "accept"
 
 
 @pytest.mark.parametrize(

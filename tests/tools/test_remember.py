@@ -176,7 +176,7 @@ def test_a_plain_write_passes_the_same_gate_before_anything_is_written(place: Pl
 @pytest.mark.spec("M9")
 def test_a_plain_write_of_the_user_s_words_is_kept_and_attributed(place: Place) -> None:
     words = "Always deploy with the blue button, because the red one breaks the cache."
-    content = f"---\nname: deploy button\ndescription: deploy with the blue button\ntype: feedback\n---\n\n{words}\n"
+    content = f"---\nname: deploy button\ndescription: {words}\ntype: feedback\n---\n\n{words}\n"
     path = directory(place) / "feedback_deploys.md"
     write = use("Write", file_path=str(path), content=content)
 
@@ -235,7 +235,7 @@ def test_without_memory_there_are_no_such_tools_and_no_section(place: Place) -> 
 
 RULE = "Never mock the database in integration tests, because a migration broke."
 EXPLAINED = (
-    "Never mock the database in integration tests.\n\n"
+    f"{RULE}\n\n"
     "**Why:** a migration broke.\n\n"
     "**How to apply:** real databases in containers serve best."
 )
@@ -246,8 +246,7 @@ def test_explanations_that_nothing_typed_proves_are_labelled_wherever_they_are_s
     place: Place,
 ) -> None:
     """In the file, in what is recalled, in `why`; an agent can't take the label off, a person can."""
-    described = "Never mock the database in integration tests"
-    given = {"content": EXPLAINED, "name": "no mocks", "description": described}
+    given = {"content": EXPLAINED, "name": "no mocks", "description": RULE}
     told, _ = ask(place, (RULE, [remember(type="feedback", **given), "Saved."]))
     assert "updated" in told
     (file,) = directory(place).glob("feedback_*.md")
@@ -276,15 +275,14 @@ def test_explanations_that_nothing_typed_proves_are_labelled_wherever_they_are_s
 
 @pytest.mark.spec("L5.6")
 def test_a_labelled_line_proves_nothing_later_and_costs_an_update_nothing(place: Place) -> None:
-    described = "Never mock the database in integration tests"
-    given = {"content": EXPLAINED, "name": "no mocks", "description": described}
+    given = {"content": EXPLAINED, "name": "no mocks", "description": RULE}
     ask(place, (RULE, [remember(type="feedback", **given), "Saved."]))
     (file,) = directory(place).glob("feedback_*.md")
     with FileStore(directory(place)) as store:
         store.catch_up()
         assert "containers" not in store.admission.vouched(file.name)
     more = "Name each test after what it proves."
-    grown = EXPLAINED.replace("tests.\n", f"tests.\n\n{more}\n", 1)
+    grown = EXPLAINED.replace("broke.\n", f"broke.\n\n{more}\n", 1)
     update = remember(type="feedback", **(given | {"content": grown, "file": file.name}))
     told, _ = ask(place, (more, [update, "Saved."]))
     assert "updated" in told

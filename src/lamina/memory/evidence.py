@@ -16,26 +16,17 @@ from lamina.memories import LABEL, Evidence, Memory, Proposal
 from lamina.memory.removal import KEPT_BY_US
 from lamina.messages import Origin
 from lamina.text import wording
-from lamina.text.about import (
-    Reading,
-    framing_stems,
-    said_in_one,
-    same_verb,
-    speaks_of,
-    turned_round,
-)
+from lamina.text.about import Message, begins, negates, proposed_in, same_sentence, turned_round
 from lamina.text.asks import (
     asked_for,
     classify,
     find_order,
     permits,
     speaks_for_user,
-    stated_in,
     takes_back,
     told,
-    told_everywhere,
 )
-from lamina.text.lists import Listed, words
+from lamina.text.lists import words
 from lamina.text.origins import asks_somebody, typed_parts, untyped_parts
 from lamina.text.own_words import own_text
 
@@ -43,9 +34,10 @@ Blocks = Sequence[tuple[Origin, str]]
 
 _NEEDED_SHARE = 0.7  # of the content words
 _FOUNDED = 0.4  # of the content words
-_NAMED_SHARE = 0.5  # of the content words of a title
+_HALF = 0.5  # of the content words
+_TITLE_WORDS = 3  # content words of a title that names a topic
+_MOST_SAID = 600  # characters of a passage that is kept as one memory
 _RUN = 5  # words, or characters of a script without spaces, that show where a text came from
-_LONG_TITLE = 4  # content words
 
 # The less a source is to be trusted, the earlier: a memory is labelled by the worst it rests on.
 _LEAST_TRUSTED: tuple[Origin, ...] = (
@@ -56,10 +48,6 @@ _LIST_NUMBER = re.compile(r"^[ \t]*\d{1,3}[.)][ \t]", re.MULTILINE)
 _TEMPLATE_WORDS = re.compile(r"\*\*(?:Why|How to apply):?\*\*:?", re.IGNORECASE)
 _UNSPACED = re.compile(r"[\u3400-\u9fff]+")
 _WRAPPED = re.compile(r"(?<=[\w,]) ?\n[ \t]*(?=[a-z])")  # a line that goes on in the next
-_PROPOSES = re.compile(r"(?i)^(?:i|we|ich|wir)(?:['’]\w+| \w+) ")  # "We can …", "I'd …"
-# What a sentence says of the one before it; what it was said of must come along.
-_POINTS = words("proof.points")
-_WEIGHS = Listed("proof.weighs")  # an answer that names a way and says something against it
 _TOPIC = words("proof.topics")  # what a title may call a memory, whatever it says
 _HEAD_KEY = re.compile(r"^(?:name|description):\s*")
 _LINK = re.compile(r"\[\[([^\[\]\n]{1,200})\]\]")
@@ -96,16 +84,18 @@ class Record:
 def why_unproven(
     proposal: Proposal, record: Record, memories: Iterable[Memory], vouched: str
 ) -> str:
-    """ "" if the user's own words carry this memory, else the reason why not."""
+    """ "" if what this memory says are whole sentences of the user's, else the reason why not."""
     claim = claimed_text(proposal, memories, vouched)
-    if not claim.strip() and vouched:
-        return ""  # nothing new is said
-    if not proposal.evidence:
-        return "it quotes nothing that the user typed"
-    support = _supported(proposal, record)
     titles = {wording.fold(_HEAD_KEY.sub("", line)) for line in vouched.splitlines()}
     if wording.fold(proposal.name) in titles:
         proposal = replace(proposal, name="")
+    if not claim.strip() and vouched:  # nothing new is said
+        added = _title_adds(proposal, [Message(line) for line in vouched.splitlines()])
+        return f"the user did not say {_short(added)}" if added else ""
+    if not proposal.evidence:
+        return "it quotes nothing that the user typed"
+    support = _supported(proposal, record)
+    support.standing = [Message(_HEAD_KEY.sub("", line)) for line in vouched.splitlines()]
     return support.reason or next(_reasons_against(proposal, claim, support, record), "")
 
 
@@ -113,24 +103,44 @@ def _reasons_against(
     proposal: Proposal, claim: str, support: _Support, record: Record
 ) -> Iterator[str]:
     """Why the words that were found don't carry the claim, the plainest reason first."""
-    proof = "\n".join([*support.stated, *support.besides])
     rule, explained = told_apart(claim)
-    if missing := wording.missing_tokens(rule, proof):
-        yield f"the user's words do not contain {_short(min(missing))}"
-    if (share := _share(rule, proof)) < _NEEDED_SHARE:
-        yield f"only {share:.0%} of its words are the user's own"
-    if turned := turned_round(f"{proposal.name}\n{claim}", support.stated):
-        yield f"it says the opposite of what the user typed: {_short(turned)}"
-    if proposal.type == "user" and (other := speaks_of(rule, support.sentences)):
-        yield f"those words are about somebody else: {_short(other)}"
-    if unsaid := _unsaid(rule, proposal, support):
-        yield f"no sentence that the user typed says {_short(unsaid)}"
-    if added := _title_adds(proposal, proof) or _explains_too_much(explained, proof):
+    heads, last = (proposal.description, proposal.hook), ""
+    for line in filter(str.strip, rule.splitlines()):
+        if support.says(line, after=last):
+            last = "" if line in heads else line
+            continue
+        if turned := turned_round(line, [one.text for one in support.messages]):
+            yield f"it says the opposite of what the user typed: {_short(turned)}"
+        yield f"no sentence that the user typed says {_short(line)}"
+    said = [*support.messages, *(Message(one) for one in support.confirmed)]
+    proof = "\n".join([*(one.text for one in said), *support.days])
+    if added := _title_adds(proposal, said) or _explains_too_much(explained, proof):
         yield f"the user did not say {_short(added)}"
     others = [one for one in wording.sentences(explained) if _share(one, proof) < _NEEDED_SHARE]
     foreign = untyped_parts(record.whole(proposal.session)) if others else []
     if echo := next((one for one in others if echoes(one, foreign)), ""):
         yield f"it repeats what was not typed: {_short(echo)}"
+
+
+def their_words(proposal: Proposal, record: Record) -> list[str]:
+    """What the user said themselves of what a memory says, each passage whole; empty if they did not,
+    or if it is too long to be one memory."""
+    if proposal.type not in ("user", "feedback"):
+        return []
+    support = _supported(proposal, record)
+    rule, _ = told_apart(proposal.body)
+    lines = [line for line in rule.splitlines() if line.strip()] or [proposal.description]
+    found: list[str] = []
+    for line in lines:
+        stems = wording.content_stems(line)
+        passages = [one for message in support.messages for one in message.passages()]
+        shares = [len(stems & wording.content_stems(one)) / (len(stems) or 1) for one in passages]
+        best = max(shares, default=0.0)
+        if best < _HALF:
+            return []
+        found.append(min((p for p, s in zip(passages, shares, strict=True) if s == best), key=len))
+    found = [*map(wording.fold, dict.fromkeys(found))]
+    return found if sum(map(len, found)) <= _MOST_SAID else []
 
 
 def told_apart(claim: str) -> tuple[str, str]:
@@ -147,7 +157,7 @@ def told_apart(claim: str) -> tuple[str, str]:
 def unproven_explanations(proposal: Proposal, record: Record, vouched: str) -> list[str]:
     """The lines of a proven memory that explain it and that the user did not say themselves."""
     support = _supported(proposal, record) if proposal.evidence else _Support()
-    proof = "\n".join([*support.stated, *support.besides])
+    proof = "\n".join([*(one.text for one in support.messages), *support.confirmed, *support.days])
     known = {wording.fold(line) for line in vouched.splitlines()}
     return [
         line
@@ -172,48 +182,47 @@ def labelled(content: bytes, lines: Collection[str]) -> bytes:
 
 def _share(claim: str, proof: str) -> float:
     """Of the words that tell something, how many the user said."""
-    stems = (
-        wording.content_stems(claim.replace("用户的", "我").replace("用户", "我")) - framing_stems()
-    )
-    known = wording.content_stems(proof)
-    said = [one for one in stems if one in known or any(same_verb(other, one) for other in known)]
-    return len(said) / len(stems) if stems else 1.0
+    stems = wording.content_stems(claim.replace("用户的", "我").replace("用户", "我"))
+    return len(stems & wording.content_stems(proof)) / len(stems) if stems else 1.0
 
 
-def _unsaid(rule: str, proposal: Proposal, support: _Support) -> str:
-    """The first sentence of the memory that no single sentence of the user's says; "" if none."""
-    heads = {wording.fold(one) for one in (proposal.description, proposal.hook)}
-    rules = proposal.type not in ("user", "project", "reference")
-    days = frozenset(support.days)
-    last = ""  # the sentence of the body before this one
-    for line in rule.splitlines():
-        last = "" if wording.fold(line) in heads else last
-        for one in wording.sentences(line):
-            head = any(wording.fold(one) in known for known in heads)
-            how = Reading(rule=rules, head=head, days=days)
-            saying = [before for said, before in support.proofs if said_in_one(one, said, how)]
-            alone = not last or not _POINTS.search(one)
-            if not saying or not (alone or any(said_in_one(last, b, how) for b in saying if b)):
-                return one
-            last = one
-        last = "" if wording.fold(line) in heads else last
-    return ""
-
-
-def _title_adds(proposal: Proposal, proof: str) -> str:
-    """A title is made by us: it may be short or partly in other words, but orders or allows nothing."""
+def _title_adds(proposal: Proposal, said: Sequence[Message]) -> str:
+    """ "" or a title that says more than what the memory is about: it may be a whole sentence, the
+    beginning of one as we cut it, or a few of its words and what such a memory is called."""
     title = _spelled(proposal.name, proposal.type)
-    share = _share(_TOPIC.sub(" ", title), proof)
-    if wording.missing_tokens(title, proof) or permits(title, proof):
+    topic = _TOPIC.sub(" ", title)
+    stems = wording.content_stems(topic)
+    if not stems and not wording.hard_tokens(topic) and not negates(topic):
+        return ""
+    runs = [run for message in said for run in message.runs()]
+    if any(begins(title, one) for one in runs):
+        return ""
+    if proposal.type not in ("user", "feedback"):
+        known = any(_share(topic, one) >= _HALF for one in runs)
+        return "" if known and not find_order(title) else title
+    if find_order(title) or permits(title, "") or len(stems) > _TITLE_WORDS:
         return title
-    long = len(wording.content_stems(title)) > _LONG_TITLE and share < _NEEDED_SHARE
-    return title if long or share < _NAMED_SHARE or (share < 1 and find_order(title)) else ""
+    named = bool(_TOPIC.search(title)) or len(stems) == 1  # a word is no claim
+    told = [(one, [*map(wording.stem, wording.words(one))]) for one in runs]
+    fits = (
+        _in_order(topic, said) and (named or negates(title) == negates(one)) for one, said in told
+    )
+    return "" if any(fits) else title
+
+
+def _in_order(topic: str, said: Sequence[str]) -> bool:
+    """Do the words of a title come in this order?"""
+    left = iter(said)
+    wanted = [
+        one for one in wording.words(topic) if wording.content_stems(one) and not negates(one)
+    ]
+    return all(wording.stem(one) in left for one in wanted)
 
 
 def _explains_too_much(explained: str, proof: str) -> str:
-    """Why and How to apply explain. What they order, allow or name must be the user's as well."""
+    """Why and How to apply explain. What they order, allow, deny or name must be the user's as well."""
     for one in wording.sentences(explained):
-        if wording.missing_tokens(one, proof):
+        if wording.missing_tokens(one, proof) or turned_round(one, [proof]):
             return one
         orders = (
             classify(one).orders
@@ -231,14 +240,29 @@ class _Support:
     """What quotes prove."""
 
     reason: str = ""  # why they prove nothing
-    stated: list[str] = field(default_factory=list[str])
-    besides: list[str] = field(
-        default_factory=list[str]
-    )  # what was confirmed, and days that follow
-    sentences: list[str] = field(default_factory=list[str])
-    # What each sentence states, whole, and the sentence before it in the same message.
-    proofs: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
+    messages: list[Message] = field(default_factory=list[Message])
+    confirmed: list[str] = field(default_factory=list[str])
     days: list[str] = field(default_factory=list[str])
+    standing: list[Message] = field(default_factory=list[Message])  # what needs no new proof
+
+    def says(self, line: str, *, after: str = "") -> bool:
+        """Whether a line is made of whole passages."""
+        sources = [*self.messages, *(Message(one) for one in self.confirmed), *self.standing]
+        return made_of(line, sources, self.days, after=after)
+
+
+def made_of(
+    line: str, sources: Sequence[Message], days: Collection[str] = (), *, after: str = ""
+) -> bool:
+    """Whether a line is made of whole passages of these messages. One that takes up what was said before
+    must stand behind what it was said behind."""
+    parts = [*wording.spans(line, semicolons=False)]
+    parts = [(start, end) for start, end in parts if line[start:end].strip()]
+    for count in range(len(parts), 0, -1):
+        first, rest = line[: parts[count - 1][1]], line[parts[count - 1][1] :]
+        if any(one.holds(first, days, after=after) for one in sources):
+            return not rest.strip() or made_of(rest, sources, days, after=first)
+    return False
 
 
 def _supported(proposal: Proposal, record: Record) -> _Support:
@@ -251,29 +275,10 @@ def _supported(proposal: Proposal, record: Record) -> _Support:
             return _Support(
                 f"a quote is not among the words that the user typed: {_short(item.quote)}"
             )
-        if _taken_back(record, session, item.entry):
-            continue
-        own = [_WRAPPED.sub(" ", own_text(part)) for part in typed]
-        where = [place for place in told_everywhere(item.quote, own) if place.stated]
-        if not where:
-            continue
-        best = max(where, key=lambda one: (one.wished, len(one.stated)))
-        found.sentences += best.sentences
-        found.stated.append(best.stated)
-        for place in where:
-            for sentence, before in zip(place.sentences, place.before, strict=True):
-                found.proofs += [(one, before) for one in stated_in(sentence, wished=place.wished)]
-        confirmed = _confirmed(record, session, item.entry)
-        found.besides += confirmed
-        found.proofs += [
-            (reading, "")
-            for text in confirmed
-            for one in wording.sentences(text)
-            for reading in (one, _PROPOSES.sub("", one))
-        ]
+        found.messages += _messages(item, typed, record, session)
+        found.confirmed += _confirmed(record, session, item.entry)
         found.days.extend(record.dates(item.quote, session, item.entry))
-    found.besides.extend(found.days)
-    if not found.stated:
+    if proposal.evidence and not (found.confirmed or any(one.runs() for one in found.messages)):
         only = _short(proposal.evidence[0].quote)
         found.reason = (
             f"a quote is a question, a wish to forget, taken back, or somebody else's words: {only}"
@@ -281,12 +286,22 @@ def _supported(proposal: Proposal, record: Record) -> _Support:
     return found
 
 
-def _taken_back(record: Record, session: str, entry: str) -> bool:
-    """Does the next thing that the user typed unsay what they typed in this entry?"""
-    known = len(record.before(session, entry)) + len(record.origin_text(session, entry))
-    later = record.whole(session)[known:]
+def _messages(
+    item: Evidence, typed: Sequence[str], record: Record, session: str
+) -> Iterator[Message]:
+    """The typed parts with a quote in them. What answers a question, or is gone into by the next
+    message, can't be read alone."""
+    known = record.before(session, item.entry)
+    later = record.whole(session)[len(known) + len(record.origin_text(session, item.entry)) :]
     after = next((part for block in later for part in typed_parts([block])), "")
-    return takes_back(next(iter(wording.sentences(after)), ""))
+    first = next(iter(wording.sentences(after)), "")
+    if takes_back(first):
+        return
+    earlier = [block for block in known if block[0] != "system"]
+    asked = earlier[-1][1] if earlier and earlier[-1][0] == "assistant" else ""
+    for part in typed:
+        if _found(item.quote, [part]):
+            yield Message(_WRAPPED.sub(" ", own_text(part)), asked=asked, after=first, typed=True)
 
 
 def is_wish(item: Evidence, session: str, record: Record, *, instead: bool) -> bool:
@@ -338,13 +353,15 @@ def claimed_text(proposal: Proposal, memories: Iterable[Memory], vouched: str) -
     text = "\n".join([proposal.description, proposal.hook, *keys, "", proposal.body])
     targets = _link_targets(memories) if "[[" in text else set[str]()
     proven: set[str] = set()
+    sources: list[Message] = []
     for line in _bare(vouched, targets).splitlines():
         value = _HEAD_KEY.sub("", line)
         proven.update(map(wording.fold, (line, value, _spelled(value, proposal.type))))
-    lines = [line for line in _bare(text, targets).splitlines() if wording.fold(line) not in proven]
+        sources.append(Message(value))
     return "\n".join(
-        " ".join(one for one in wording.sentences(line) if wording.fold(one) not in proven)
-        for line in lines
+        line
+        for line in _bare(text, targets).splitlines()
+        if wording.fold(line) not in proven and not (line.strip() and made_of(line, sources))
     )
 
 
@@ -409,20 +426,21 @@ def _confirmed(record: Record, session: str, entry: str) -> list[str]:
     before = record.before(session, entry)
     earlier = [block for block in before if block[0] != "system"]
     said = [text for _, text in takewhile(lambda one: one[0] == "assistant", reversed(earlier))]
+    answer = [one for text in reversed(said) for one in wording.sentences(text)]
+    own = [one for one in answer if not classify(one).confirms]
+    if len(own) != 1:  # to which of them did they say yes?
+        return []
+    proposed = [own[0], *proposed_in(own[0])]
     if not untyped_parts([*earlier, *blocks]):
         instructed = [text for origin, text in before if origin == "system"]
-        answer = [one for text in reversed(said) for one in wording.sentences(text)]
-        own = [one for one in answer if not (_restates(one, instructed) or _WEIGHS.search(one))]
-        return ["\n".join(own)] if own else []
-    answers = [one for text in said for one in wording.sentences(text)]
-    answers += [_PROPOSES.sub("", one) for one in answers]
+        return [] if _restates(own[0], instructed) else proposed
     asked = next((text for origin, text in reversed(earlier) if origin == "typed"), "")
     return [
         one
         for part in typed_parts([("typed", asked)])
         for sentence in wording.sentences(own_text(part))
         for one in asked_for(sentence)
-        if any(said_in_one(one, answer, Reading()) for answer in answers)
+        if any(same_sentence(one, other) for other in proposed)
     ]
 
 

@@ -95,6 +95,7 @@ class FileStore(JournalledFiles):
             memories=memories,
             pinned=self.pinned(),
             forgotten=self.tombstones.why,
+            forgotten_at=self.tombstones.when,
             vouched=partial(_always, vouched),
         )
         if is_index(proposal.path):

@@ -167,16 +167,17 @@ def _decided(
     if reason:
         # Nobody looks into an agent's inbox: what a person should see first is refused.
         decision = "refuse" if context.owner else "inbox"
-        return Verdict(decision, _sentence(reason), warnings, update_of=twin, origin=origin)
+        theirs = [] if new or origin == "typed" else evidence.their_words(proposal, context.record)
+        reason += f"; their whole words are “{' '.join(theirs)}”" if theirs else ""
+        return Verdict(decision, _sentence(reason), warnings, twin, origin, theirs=theirs)
     if revives:
         warnings.append(f"This was forgotten {forgotten}; asked for again, it comes back.")
     return Verdict("accept", "", warnings, origin=origin, revives=revives)
 
 
 def _twin_warning(twin: str, *, apart: bool) -> str:
-    if apart:
-        return f"{twin} differs from this in little: both are kept."
-    return f"{twin} says nearly the same: update it instead?"
+    same = "says nearly the same: update it instead?"
+    return f"{twin} {'differs from this in little: both are kept.' if apart else same}"
 
 
 def why_kept(proposal: Proposal, context: GateContext) -> str:
@@ -485,10 +486,11 @@ def _what_is_new(proposal: Proposal, context: GateContext, vouched: str) -> tupl
     old = context.known.get(proposal.path)
     if old is None or (proposal.type in ("user", "feedback") and old.type != proposal.type):
         return proposal, vouched
+    standing = f"{vouched}\n{old.name}\n{old.description}\n{old.body}"
+    if proposal.type in ("user", "feedback"):
+        return proposal, standing
     fresh = [part for part in clauses(proposal.description) if not still_said(part, [old])]
-    new = dataclasses.replace(proposal, description=", ".join(fresh))
-    standing = [old.name, old.description, old.body, *wording.sentences(old.body)]
-    return new, "\n".join([vouched, *standing])
+    return dataclasses.replace(proposal, description=", ".join(fresh)), standing
 
 
 def _nearest(proposal: Proposal, known: Familiar) -> tuple[str, float]:

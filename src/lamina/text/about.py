@@ -1,19 +1,21 @@
-"""What words say, and of whom: whether one sentence says a claim that was made of it, and whether it
-speaks of somebody else than the user ("my colleague is a data scientist" says nothing about who
-types it). Clauses are looked at one by one. Pure: text in, a word or a yes out; the lists are in
-`lists/proof.txt`.
+"""Whether a claim is what somebody said: a whole sentence of theirs, or several in a row that can be
+read alone; and whether it denies. Pure: text in, a yes out; the lists are in `lists/proof.txt`.
 """
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import date
 from functools import lru_cache
 
 from lamina.text import wording
-from lamina.text.lists import Listed, anywhere, sections, words
+from lamina.text.asks import classify, is_label, overruled
+from lamina.text.dates import find_dates
+from lamina.text.lists import Listed, sections, words
+from lamina.text.wishes import wish_in
 
 _HARD = words("persons.hard")
 # Ways to say no without a "not".
@@ -54,66 +56,6 @@ def _cut_before_the_no(one: str, other: str) -> bool:
     """A title cut from the quote's beginning leaves out a "not" that came later, and turns nothing."""
     before, found, _ = wording.fold(other).casefold().partition(wording.fold(one).casefold())
     return bool(found) and not _HARD.search(before)
-
-
-_KNOWN = Listed("persons.known", flags=re.NOFLAG)
-_PRONOUN = Listed("persons.pronoun", flags=re.NOFLAG)
-_NAMED = Listed("persons.named", flags=re.NOFLAG)
-_CHINESE = Listed("persons.chinese_person", flags=re.NOFLAG)
-_WHO = Listed("persons.who", flags=re.NOFLAG)
-_NOT_SOMEBODY = frozenset(
-    """i im we it this that there here what who which whose my our you your everything nothing all name
-    work job role title position nickname location timezone email age experience employer city
-    language me us them him her mir uns mich dir profession background focus home office stack degree major team company
-    today now ich wir das es dies hier was mein meine name beruf arbeit one someone anyone never always
-    and or so because""".split()  # noqa: SIM905 - a word list
-)
-_SELF = words("persons.self")
-_CLAUSE = Listed("persons.clause")
-_ABOUT_ANYBODY = words("persons.about_anybody")
-
-
-def speaks_of(claim: str, sentences: Iterable[str]) -> str:
-    """ "" or the one whom the words are about that a claim about the user rests on."""
-    stems = wording.content_stems(claim)
-    own: set[str] = set()
-    others: list[tuple[str, frozenset[str]]] = []
-    for sentence in sentences:
-        for clause in filter(str.strip, _CLAUSE.split(wording.fold(sentence))):
-            who, name, said = _subject(clause.strip())
-            mine = wording.content_stems(clause[: len(clause) - len(said)] if who else clause)
-            own |= mine
-            if who and not _names(claim, who, name):
-                others.append((f"{who} {name}".strip(), wording.content_stems(said)))
-    for who, said in others:
-        if 2 * len(stems & (said - own)) >= len(stems) > 0:
-            return who
-    return ""
-
-
-def _subject(clause: str) -> tuple[str, str, str]:
-    """Somebody else whom a clause speaks of, their name, and the words about them."""
-    plain = clause.casefold()
-    for rule in (_KNOWN, _PRONOUN, _CHINESE):
-        if found := rule.match(plain):
-            about = clause[found.end() :]
-            name = found.groupdict().get("name") or ""
-            return ("", "", "") if _SELF.search(about) else (found["who"], name.strip(), about)
-    if found := _WHO.search(plain):
-        who = found["who"] or found["name"]
-        if who not in _NOT_SOMEBODY:
-            return who, "", clause[found.end() :]
-    found = _NAMED.match(plain)
-    if found and found["who"] not in _NOT_SOMEBODY and not _SELF.search(clause):
-        return found["who"], "", clause[found.end() :]
-    return "", "", ""
-
-
-def _names(claim: str, who: str, name: str) -> bool:
-    """Does the claim say whom it is about?"""
-    if who in ("he", "she", "they", "er", "sie", "il", "elle", "él", "ella", "他", "她"):
-        return bool(_ABOUT_ANYBODY.search(claim))
-    return bool(wording.content_stems(f"{who} {name}") & wording.content_stems(claim))
 
 
 # ---- negations, in sentences and in the names of files
@@ -164,310 +106,345 @@ def _is_label(word: re.Match[str], words: Sequence[re.Match[str]]) -> bool:
     return word[0] == "A" or (word[0] == "a" and word is words[-1])
 
 
-# ---- what one sentence says
+# ---- whole sentences: what was said, with nothing cut off and nothing put in
 
-_BREAKS = frozenset(",;:.!?()[]…–—，。；：！？、（）\x01")
-_EDGES = "".join(_BREAKS) + "*_`\"'“”„‘«»<>#-"
-_STRUCK = ("~~", "<!--", "<del", "<s>", "<details")
-_NO = "no"  # stands for every word that denies
-_SELVES = ("i", "i'm", "im", "we", "ich", "wir", "我", "我们")
-_DAY_WORDS = 4  # that a date may stand for
-_WIDENING = frozenset(("always", "ever", "even", "immer", "总", "都"))
-_YOU = ("you", "du", "ihr", "你", "您")
-_WILLING = frozenset(("will", "wollen", "möchte", "möchten"))
-_ALL = frozenset(
-    ("everything", "anything", "everyone", "anyone", "all", "nothing", "alles", "alle")
-)
-_THIRD = ("it", "he", "she", "they", "this", "that", "es", "er", "sie", "它", "他", "她")
-_PARTICLES = frozenset(("an", "ab", "aus", "ein", "auf", "zu"))  # "schalte es ab" and "… an"
-_PROMISES = words("proof.promises")
-_LONGEST_CLAIM, _LONGEST_SAID = 300, 3_000  # words; more is no sentence, and would take for ever
-_LEAST_CUT = 6  # words of a description that may be cut where its line ends
-
-
-@dataclass(frozen=True, slots=True)
-class _Item:
-    """A word that carries something, as it is compared."""
-
-    key: str
-    word: str
-    clause: int
-
-
-@dataclass(slots=True)
-class _Clause:
-    first: str = ""  # its first word, as it stands
-    words: set[str] = field(default_factory=set[str])
-    mark: str = ""  # what ends it: a mark, "and" or another word that joins, "" at the end
+_MARKS = str.maketrans(
+    {"‘": "'", "’": "'", "´": "'", "“": '"', "”": '"', "„": '"', "«": '"', "»": '"', "「": '"',
+     "」": '"', "『": '"', "』": '"', "–": "-", "—": "-", "*": "", "`": "", "，": ",", "、": ",",
+     "。": ".", "！": ".", "!": ".", "？": "?", "；": ";", "：": ":"}
+)  # fmt: skip
+_TOKEN = re.compile(r"[\u3400-\u9fff]|[^\W\u3400-\u9fff]+(?:['.,@/:+#-][^\W\u3400-\u9fff]+)*|\S")
+_ITEM = re.compile(r"\s*(?:[-*+•–]|\d{1,3}[.)])\s+")
+_USER = "\x02"  # stands for "the user"
+_DAY = "\x03"  # … for a day that was named
+_LONGEST_PASSAGE = 12  # sentences
+_LEAST_TITLE = 40  # letters, if more was said
+_FRAGMENT = 4  # words: less is no sentence that stands by itself
+_ASKED, _ORDERED, _OF_THEM, _SAID, _POLITE = range(5)
+_ENDS = tuple(".!?。！？")
+_ANY_DAY = date(2000, 1, 3)
+_KEPT_EDGES = " .!,;:。！，\"“”„'"
 
 
 @lru_cache
 def _list(section: str) -> frozenset[str]:
-    return frozenset(one.casefold() for one in sections("proof.txt")[section])
-
-
-@lru_cache(maxsize=1)
-def framing_stems() -> frozenset[str]:
-    """Stems of words that a memory may put around the user's own, and of those that say nothing or
-    deny: which way a sentence goes is looked at word by word, not counted."""
-    return wording.content_stems(" ".join(_list("light") | _list("frame") | _list("no")))
-
-
-def same_verb(said: str, told: str) -> bool:
-    """ "Ich wohne" is told of somebody as "wohnt"."""
-    stem = said.removesuffix("e")
-    return len(stem) > 2 and told in (f"{stem}t", f"{stem}et")
+    """The words of a section, of which a line may hold many."""
+    return frozenset(" ".join(sections("proof.txt")[section]).casefold().split())
 
 
 @lru_cache
-def _phrases() -> tuple[str, ...]:
-    """Entries in a script without spaces, the longest first."""
-    found = {one for part in sections("proof.txt").values() for one in part if one[0] >= "\u3400"}
-    return tuple(sorted(found, key=len, reverse=True))
+def _table(section: str) -> dict[str, tuple[str, ...]]:
+    """Lines of the form `word = other, another`."""
+    rows = (one.casefold().split(" = ") for one in sections("proof.txt")[section])
+    return {word: tuple(others.replace("(user)", _USER).split(", ")) for word, others in rows}
 
 
-def _pieces(text: str) -> Iterator[str]:
-    """Words and marks in order; a script without spaces gives its listed words and characters."""
-    for raw in wording.fold(text).casefold().replace("’", "'").replace("\x01", " \x01 ").split():
-        opened = raw.lstrip(_EDGES)
-        core = opened.rstrip(_EDGES)
-        yield from (one for one in raw[: len(raw) - len(opened)] if one in _BREAKS)
-        yield from ("-",) if not core else ()
-        yield from _unspaced(core) if any(char >= "\u3400" for char in core) else (core,)
-        yield from (one for one in opened[len(core) :] if one in _BREAKS)
+@lru_cache(maxsize=4096)
+def tokens(text: str) -> tuple[str, ...]:
+    """Words and marks in order, as they are compared: without case, emphasis and the last full stop."""
+    plain = _ITEM.sub("", wording.fold(text)).casefold().translate(_MARKS)
+    for name in sections("proof.txt")["user"]:
+        plain = plain.replace(name, f" {_USER} ") if name in plain else plain
+    found: list[str] = []
+    for piece in _TOKEN.findall(plain):
+        word = wording.number_key(piece) if piece[:1].isdigit() else piece
+        for one in _table("spelt").get(word, (_in_full(word),))[0].split():
+            if one != "." or (found and found[-1] not in ".?"):
+                found.append(one)
+    while found and found[-1] in ".,;":
+        found.pop()
+    if found[:1] == ["user"]:
+        found[0] = _USER
+    return tuple(found)
 
 
-def _unspaced(run: str) -> Iterator[str]:
-    at, latin = 0, ""
-    while at < len(run):
-        if run[at] < "\u3000":
-            latin += run[at]
-            at += 1
+def _in_full(word: str) -> str:
+    """ "don't" is "do not", "I've" is "I have"."""
+    if word.endswith("n't"):
+        return f"{word[:-3]} not"
+    base, mark, rest = word.partition("'")
+    return f"{base} {_table('spelt')[mark + rest][0]}" if mark + rest in _table("spelt") else word
+
+
+def same_sentence(claim: str, said: str) -> bool:
+    """Whether a claim is these words: all of them in their order, but for "I" and "the user", a polite
+    beginning, and a wish to have it kept."""
+    wanted = tokens(claim)
+    return bool(wanted) and any(_shifted(wanted, one) for one in _ways(said))
+
+
+def begins(title: str, said: str) -> bool:
+    """Whether a title is all that was said, or as much of it as there is room for."""
+    wanted = tokens(title.rstrip("…"))
+    cut = [one for one in _ways(said) if _shifted(wanted, one[: len(wanted)])]
+    marked = title.endswith("…") or negates(title) == negates(said)
+    return any(len(one) == len(wanted) or (marked and len(title) >= _LEAST_TITLE) for one in cut)
+
+
+# "…, dass ich in Köln wohne" says what "ich wohne in Köln" does.
+_VERB_LAST = re.compile(r"(?i)^(ich|wir)\s+(.+)\s+(\w+)$")
+
+
+@lru_cache(maxsize=4096)
+def _ways(said: str) -> tuple[tuple[str, ...], ...]:
+    """A sentence as it is, and without what is polite or asks to remember it."""
+    whole = tokens(said)
+    bare = _less(whole, "lead")
+    found = [whole, bare, _less_tail(whole), _less_tail(bare)]
+    asked = _less(whole, "request")
+    if asked != whole and (whole[-1] != "?" or not _list("standing").isdisjoint(asked)):
+        found.append(_less(asked, "lead")[: -1 if whole[-1] == "?" else None])
+    wish = wish_in(said)
+    if wish is not None and not wish.bare:
+        kept = said[wish.start : wish.end].strip(_KEPT_EDGES)
+        rest = {*tokens(said[: wish.start]), *tokens(said[wish.end :])}
+        if rest <= {*tokens(wish.asking), *_list("courtesy"), *_list("wishing"), *',.:;?-"'}:
+            found += [tokens(kept), tokens(_VERB_LAST.sub(r"\1 \3 \2", kept))]
+    for one in [*found]:  # "I live in Berlin now"
+        today = [word for word in one if word not in _list("today")]
+        found += [tuple(today)] if today and today[0] in _list("self") else []
+    return tuple(dict.fromkeys(one for one in found if one))
+
+
+@lru_cache
+def _opening(section: str) -> list[tuple[str, ...]]:
+    """The phrases of a section, the longest first."""
+    return sorted(map(tokens, sections("proof.txt")[section]), key=len, reverse=True)
+
+
+def _less(words: tuple[str, ...], section: str) -> tuple[str, ...]:
+    """Without what it begins with that says nothing, or is in this section."""
+    while True:
+        called = [(*one, mark) for one in _opening("calls") for mark in ",.:-"]
+        one = next((p for p in (*_opening(section), *called) if words[: len(p)] == p), ())
+        if not one or len(one) == len(words):
+            return words
+        words = words[len(one) :]
+        if len(words) > 1 and words[0] in ",:-":
+            words = words[1:]
+
+
+def _less_tail(words: tuple[str, ...]) -> tuple[str, ...]:
+    one = next((p for p in _opening("tail") if words[-len(p) :] == p), ())
+    bare = words[: len(words) - len(one)]
+    return (bare[:-1] if bare[-1] == "," else bare) if bare else words
+
+
+def _shifted(claim: Sequence[str], said: Sequence[str]) -> bool:
+    """The same words, those of the first person perhaps in the third."""
+    if len(claim) != len(said):
+        return False
+    third = False
+    for told, word in zip(claim, said, strict=True):
+        if told == word:
             continue
-        yield from (one for one in (latin,) if one)
-        latin = ""
-        word = next((one for one in _phrases() if run.startswith(one, at)), run[at])
-        yield word
-        at += len(word)
-    yield from (one for one in (latin,) if one)
-
-
-def _words_of(piece: str) -> Iterator[str]:
-    """ "don't" denies; "I've" and "that's" are what stands before the apostrophe."""
-    base, _, rest = piece.partition("'")
-    if rest == "t":
-        yield "not"
-    elif base:
-        yield base
-
-
-@lru_cache(maxsize=2048)
-def _taken_apart(text: str) -> tuple[tuple[_Item, ...], tuple[_Clause, ...]]:
-    clauses, items = [_Clause()], list[_Item]()
-    for piece in _pieces(text):
-        if piece in _BREAKS or piece == "-" or piece in _list("joins"):
-            if clauses[-1].first or not clauses[-1].mark:
-                clauses[-1].mark = clauses[-1].mark or piece
-                clauses.append(_Clause())
-            continue
-        for word in _words_of(piece):
-            clauses[-1].first = clauses[-1].first or word
-            clauses[-1].words.add(word)
-            if word in _list("no"):
-                items.append(_Item(_NO, word, len(clauses) - 1))
-            elif word not in _list("light"):
-                items.append(_Item(_key(word), word, len(clauses) - 1))
-    return tuple(items), tuple(clauses)
-
-
-def _key(word: str) -> str:
-    if any(map(str.isdigit, word)) or not word.isalpha():
-        return wording.number_key(word)
-    return wording.stem(word)
-
-
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """How a claim may be read: a rule or a fact about the user, a line that sums up, days that follow
-    from what was said, and all the other claims made of the same words."""
-
-    rule: bool = True
-    head: bool = False
-    days: frozenset[str] = frozenset()
-
-
-def said_in_one(claim: str, sentence: str, how: Reading) -> bool:
-    """Whether one sentence says the claim: its words in a row and in their order, nothing put in that
-    tells something, and nothing left out that turns, limits or attributes it."""
-    wanted, told = _taken_apart(claim)
-    said, clauses = _taken_apart(sentence)
-    if any(mark in claim for mark in _STRUCK if mark not in sentence):
-        return False
-    if _scorned(claim, sentence) or _other_particle(claim, sentence):
-        return False
-    if len(wanted) > _LONGEST_CLAIM or len(said) > _LONGEST_SAID:
-        return False
-    if not wanted:
-        return bool(clauses)
-    head = told[wanted[0].clause]
-    return any(
-        (found := _match(wanted, said, start, how)) is not None
-        and _fairly_cut(said, clauses, found, how)
-        and not _owns_the_next(said[found[1] - 1].word, claim, sentence)
-        and not (how.rule and _tells(clauses[said[found[0]].clause], head, sentence))
-        and not (how.rule and _bent(wanted[0], said[found[0]], head))
-        for start in range(len(said))
-    )
-
-
-def _scorned(claim: str, sentence: str) -> bool:
-    """ "Push to main, over my dead body": all of it but what the claim says of it itself."""
-    found = _scorns().search(sentence)
-    return found is not None and found[0].casefold() not in claim.casefold()
-
-
-@lru_cache(maxsize=1)
-def _scorns() -> re.Pattern[str]:
-    return anywhere(sections("proof.txt")["scorns"])
-
-
-def _other_particle(claim: str, sentence: str) -> bool:
-    last = next(iter(wording.words(claim)[-1:]), "")
-    return last in _PARTICLES and last not in wording.words(sentence)
-
-
-def _tells(said: _Clause, told: _Clause, sentence: str) -> bool:
-    """ "You always push to main", "it skips the tests" and "I'll merge it" order nothing, though they
-    might read so without their first word."""
-    if said.first in _SELVES:
-        of_them = told.first in _SELVES or not told.words.isdisjoint(_list("frame"))
-        return not of_them and bool(_PROMISES.search(sentence))
-    others = _YOU if said.first in _YOU else _THIRD
-    return said.first in others and told.first not in others and not said.words & _list("ought")
-
-
-def _owns_the_next(word: str, claim: str, sentence: str) -> bool:
-    """ "A doctor" out of "a doctor's assistant"."""
-    told, said = (text.casefold().replace("’", "'") for text in (claim, sentence))
-    return f"{word}'s " in said and f"{word}'s " not in told
-
-
-def _bent(wanted: _Item, said: _Item, told: _Clause) -> bool:
-    """ "Delete the backups" out of "(I) deleted the backups": what somebody did is no order."""
-    ordered = wanted.word == told.first != said.word and said.key == wanted.key
-    return ordered and said.word.endswith(("ed", "s")) and not wanted.word.endswith(("ed", "s"))
-
-
-def _match(
-    wanted: Sequence[_Item], said: Sequence[_Item], start: int, how: Reading
-) -> tuple[int, int] | None:
-    """Where the claim stands if it begins with this word: first item, and the one after its last."""
-    frame = _list("frame") | (_list("soft") - _WIDENING) | _list("wants" if how.rule else "mine")
-    at, first, slack = start, -1, 0
-    for item in wanted:
-        ahead = _next(item, said, at, how, slack if first >= 0 else -1)
-        if ahead is not None and (first >= 0 or ahead == start):
-            first, at, slack = (ahead if first < 0 else first), ahead + 1, 0
-        elif item.word in how.days:
-            slack = _DAY_WORDS  # "on Friday" became its date
-        elif item.word not in frame:
-            return None
-    return (first, at) if first >= 0 else None
-
-
-def _next(item: _Item, said: Sequence[_Item], at: int, how: Reading, slack: int) -> int | None:
-    """Where a word comes next; only what tells nothing may stand between. Of a fact about the user one
-    more word may be missing, unless it turns it."""
-    spare = slack + (not how.rule)
-    for ahead in range(at, len(said)):
-        one = said[ahead]
-        if one.key == item.key or (not how.rule and same_verb(one.word, item.word)):
-            return ahead
-        if slack < 0:
-            return None
-        if one.word in _list("soft") or (not how.rule and one.word in _list("mine")):
-            continue
-        turns = one.key == _NO or one.word in _list("limits")
-        if turns or spare <= 0 or (slack == 0 and one.clause != said[at - 1].clause):
-            return None
-        spare -= 1
-    return None
-
-
-def _fairly_cut(
-    said: Sequence[_Item], clauses: Sequence[_Clause], place: tuple[int, int], how: Reading
-) -> bool:
-    """Whether what was left out before and after changes nothing."""
-    start, end = place
-    first, last = said[start].clause, said[end - 1].clause
-    before = [item for item in said[:start] if item.clause == first]
-    after = [item for item in said[end:] if item.clause == last]
-    opens = _list("opens") if how.rule else _list("opens") | _list("mine")
-    if any(item.word not in opens for item in before):
-        return False
-    if any(item.key == _NO and clauses[item.clause].words - _list("opens") for item in before):
-        return False
-    kept = end - start + (clauses[first].first in _SELVES)  # "I'm a nurse" says enough
-    power = not clauses[last].words.isdisjoint(_list("powers"))
-    if after and not _may_be_cut(after, kept, how, cut_short=power):
-        return False
-    for number, clause in enumerate(clauses):
-        inside = first <= number <= last
-        if not inside and clause.words and not _beside(clauses, number, first, how):
-            return False
-        if how.rule and number > last and _objects(clause, clauses[number - 1].mark):
+        if told in _table("person").get(word, ()):
+            third = True
+        elif not (third and told in (*_table("verbs").get(word, ()), *_third(word))):
             return False
     return True
 
 
-def _objects(clause: _Clause, joined: str) -> bool:
-    """ "…, das geht gar nicht" speaks of what was said before; "…, not spaces" and "because npm does not
-    work" do not."""
-    if joined in _list("reasons") or clause.first in _SELVES or clause.first in _list("no"):
-        return False
-    return clause.first in _list("comments") or bool(clause.words & _list("no"))
+def _third(verb: str) -> tuple[str, ...]:
+    """ "I live", "they live", "she lives"; "ich wohne", "er wohnt"."""
+    stem = verb.removesuffix("e")
+    return (f"{verb}s", f"{verb}es", f"{verb.removesuffix('y')}ies", f"{stem}t", f"{stem}et")
 
 
-def _may_be_cut(after: Sequence[_Item], kept: int, how: Reading, *, cut_short: bool) -> bool:
-    """The end of a clause: of a fact about the user more may go than of a rule, of a line that sums
-    up what is too long for it; never what limits it, nor (`cut_short`) over what they have a say."""
-    if any(one.key == _NO or one.word in _list("limits") for one in after):
-        return False
-    if all(one.word in _list("soft") or one.word in _list("opens") for one in after):
-        return True
-    if how.rule:
-        return kept >= _LEAST_CUT and how.head
-    return kept >= 2 and not cut_short
+def proposed_in(answer: str) -> list[str]:
+    """What "I'd use tabs." proposes: "use tabs"; and "Shall I note that you use tabs?": "I use tabs"."""
+    whole = tokens(answer)
+    bare = _less(whole, "proposes")
+    turned = {"you": "i", "your": "my"} if whole[-1:] == ("?",) else {}
+    words = [turned.get(one, one) for one in bare if one != "?"]
+    return [" ".join(words)] if bare != whole else []
 
 
-def _wanted_by_others(clauses: Sequence[_Clause], number: int) -> bool:
-    """ "Mein Chef will, dass wir …"; and "everything but tests" speaks of all others."""
-    clause = clauses[number]
-    goes_on = clauses[number + 1].first if number + 1 < len(clauses) else ""
-    wanted = goes_on == "dass" and bool(clause.words & _WILLING)
-    return wanted or (clause.mark == "but" and clause.words <= _ALL)
+@dataclass(frozen=True, slots=True)
+class _Said:
+    """A sentence of a message, and what it can't be read without."""
+
+    text: str
+    start: int
+    end: int
+    tied: bool  # … the one before it
+    heading: int  # … an earlier one, that says how the rest is meant; -1: none does
+    usable: bool  # it is whole, and nothing takes it back
 
 
-def _beside(clauses: Sequence[_Clause], number: int, first: int, how: Reading) -> bool:
-    """Whether a clause that was left out leaves the kept ones as they were."""
-    clause = clauses[number]
-    denied = bool(clause.words & _list("no"))
-    if clause.words <= _list("opens") | _list("light") | _list("no"):
-        # "no, …" opens a sentence; "…, but let's not" ends one.
-        return not denied or (number < first and clause.words <= _list("opens") | _list("light"))
-    own = clause.first in _SELVES
-    if clause.words & _list("limits") and (number < first or not own):
-        return False
-    if not own and (clause.words & _list("reports") or _wanted_by_others(clauses, number)):
-        return False
-    if clause.first in _list("bounds") and (how.rule or number < first):
-        return False
-    if number > first:
-        return True
-    if clause.mark in ":：" and clause.mark:
-        return (
-            own
-            or bool(clause.words & _list("no"))
-            or clause.words <= (_list("labels") | _list("opens") | _list("light"))
+class Message:
+    """What somebody said in one go, NUL in the place of what is not their word: its sentences, and
+    which of them can be read alone. `asked` was said before it, `after` comes next; `typed`: the
+    user of whom it speaks, if it does, is somebody else."""
+
+    def __init__(self, text: str, *, asked: str = "", after: str = "", typed: bool = False) -> None:
+        self.text = text
+        self._typed = typed
+        self._said = _taken_apart(text)
+        answers = asked.rstrip(' *_)"').endswith(("?", "？", ":", "："))
+        self._answers = answers and bool(self._said) and not _stands_alone(self._said[0].text)
+        self._goes_on = not _list("joins").isdisjoint(tokens(after)[:1])
+
+    def runs(self) -> list[str]:
+        """Every stretch of sentences that can be read alone and states something."""
+        said = self._said
+        found = [self._stretch(i, j) for i, j in self._places()]
+        for place, one in enumerate(said):
+            head = one.heading
+            if (
+                head < 0
+                or not _ITEM.match(one.text)
+                or not one.usable
+                or not self._whole(head, head)
+            ):
+                continue
+            tied = one.tied and place > head + 1
+            if not tied and not (place + 1 < len(said) and said[place + 1].tied):
+                item = _ITEM.sub("", one.text)
+                found += [
+                    f"{said[head].text} {item}",
+                    *([item] if is_label(said[head].text) else ()),
+                ]
+        return found
+
+    def passages(self) -> list[str]:
+        """The least that can be read alone, around each sentence."""
+        places = sorted(self._places(), key=lambda one: one[1] - one[0])
+        return [
+            self._stretch(*found)
+            for at in range(len(self._said))
+            if (found := next((one for one in places if one[0] <= at <= one[1]), None))
+        ]
+
+    def holds(self, claim: str, days: Collection[str] = (), *, after: str = "") -> bool:
+        """Whether a claim is one such stretch. `after`: what stands before it in the memory."""
+        if after and _leans(tokens(claim)):
+            return False
+        runs = self.runs()
+        if self._typed and tokens(claim)[:1] == (_USER,):
+            runs = [one for one in runs if tokens(one)[:1] != (_USER,)]
+        named = [one for one in days if one in claim]
+        for day in named:
+            claim = claim.replace(f" ({day})", "").replace(f"on {day}", _DAY).replace(day, _DAY)
+        return any(
+            same_sentence(claim, one) or (named and same_sentence(claim, _with_days(one)))
+            for one in runs
         )
-    return not denied or clause.mark in ";；" or clauses[first].first in _list("starts")
+
+    def _stretch(self, i: int, j: int) -> str:
+        return self.text[self._said[i].start : self._said[j].end]
+
+    def _places(self) -> Iterator[tuple[int, int]]:
+        count = len(self._said)
+        for i in range(count):
+            for j in range(i, min(i + _LONGEST_PASSAGE, count)):
+                if self._whole(i, j) and any(_states(one.text) for one in self._said[i : j + 1]):
+                    yield i, j
+
+    def _whole(self, i: int, j: int) -> bool:
+        said = self._said
+        within, after = said[i : j + 1], said[j + 1 : j + 2]
+        if said[i].tied or (i == 0 and self._answers) or any(one.tied for one in after):
+            return False
+        return all(one.usable and not -1 < one.heading < i for one in within) and bool(
+            after or not self._goes_on
+        )
+
+
+@lru_cache(maxsize=256)
+def _taken_apart(message: str) -> tuple[_Said, ...]:
+    found: list[_Said] = []
+    heading = -1
+    for start, end in wording.spans(message, semicolons=False):
+        text = message[start:end].strip("\x00 \n\t")
+        if not any(map(str.isalnum, text)):
+            continue
+        begin = message.index(text, start)
+        stop = begin + len(text)
+        between = message[found[-1].end : begin] if found else message[:begin]
+        cut = "\x00" in between.rpartition("\n")[2] or message[stop : stop + 1] == "\x00"
+        apart = "\n\n" in between.replace(" ", "")
+        last = found[-1].text if found else ""
+        if apart and heading < len(found) - 1 and not _ITEM.match(text):
+            heading = -1
+        if _ITEM.match(text) and last and not _ITEM.match(last):
+            heading = (
+                heading if heading >= 0 else len(found) - 1
+            )  # a list is read with what is above it
+        tied = bool(found) and _tied(last, text, between, apart=apart)
+        found.append(_Said(text, begin, stop, tied, heading, not cut))
+        if heading < 0 and (text.endswith((":", "：")) or _is_told(tokens(text))):
+            heading = len(found) - 1
+    back = overruled([one.text for one in found])
+    return tuple(replace(one, usable=one.usable and n not in back) for n, one in enumerate(found))
+
+
+def _tied(one: str, other: str, between: str, *, apart: bool) -> bool:
+    """Whether two sentences in a row may mean something else if they are read alone."""
+    a, b = tokens(one), tokens(other)
+    kinds = {_kind(one), _kind(other)}
+    if one.endswith((":", "：", ",", "-", "…")):
+        return True
+    if _POLITE in kinds:
+        return False
+    wish = classify(other).keeps
+    if _leans(b if wish is None else tokens(other[wish.start : wish.end])) or _is_told(b):
+        return True
+    items = bool(_ITEM.match(one) and _ITEM.match(other))
+    if items:
+        return False
+    if _is_short(b) or ("\n" in between and not one.endswith(_ENDS)):
+        return True
+    if apart or _is_short(a):
+        return not apart
+    return not (kinds <= {_ASKED, _ORDERED} or kinds <= {_OF_THEM, _ASKED})
+
+
+def _leans(words: Sequence[str]) -> bool:
+    """Does it take up what was said before?"""
+    return words[0] in _list("joins") or not _list("points").isdisjoint(words)
+
+
+def _is_short(words: Sequence[str]) -> bool:
+    return sum(word.isalnum() for word in words) < _FRAGMENT
+
+
+def _is_told(words: Sequence[str]) -> bool:
+    """Does it let somebody else speak, tell a story, or say that something is not meant?"""
+    return not _list("frames").isdisjoint(words)
+
+
+def _kind(sentence: str) -> int:
+    words = tokens(sentence)
+    kept = classify(sentence).keeps
+    if {*words} <= {*_list("courtesy"), *",.?"} or (kept is not None and kept.bare):
+        return _POLITE
+    if classify(sentence).asks_at == 0 or words[-1] == "?":
+        return _ASKED
+    if words[0] in _list("self"):
+        return _OF_THEM
+    ordered = classify(sentence).orders or not _list("standing").isdisjoint(words)
+    return _ORDERED if ordered else _SAID
+
+
+def _states(sentence: str) -> bool:
+    kind, words = classify(sentence), tokens(sentence)
+    asks = kind.asks_at == 0 or (words[-1] == "?" and not kind.asks)
+    polite = _less(words, "request") != words or _less_tail(words) != words
+    return not (
+        (asks and not polite) or kind.forgets or kind.imagines or _kind(sentence) == _POLITE
+    )
+
+
+def _stands_alone(sentence: str) -> bool:
+    """Does it say by itself what it is, whatever was asked?"""
+    words = tokens(sentence)
+    standing = bool(classify(sentence).keeps) or not _list("standing").isdisjoint(words)
+    return standing or not {"i", "we", "ich", "wir", "我"}.isdisjoint(words)
+
+
+def _with_days(sentence: str) -> str:
+    """A sentence without the days that it names."""
+    for found in sorted(find_dates(sentence, _ANY_DAY), key=lambda one: -one.start):
+        sentence = f"{sentence[: found.start]}{_DAY}{sentence[found.end :]}"
+    return sentence.replace(f"the {_DAY}", _DAY).replace(f"on {_DAY}", _DAY)

@@ -14,7 +14,6 @@ from itertools import islice, pairwise
 
 from lamina.text import wording
 from lamina.text.lists import Listed, anywhere, filled, sections, words
-from lamina.text.origins import handed_over_in, without_quotations
 from lamina.text.wishes import Wish, meant_by, wish_in
 from lamina.text.wording import content_stems, sentences, spans
 
@@ -131,40 +130,14 @@ class Told:
     sentences: tuple[str, ...]
     stated: str
     wished: bool  # every one of them asks to remember, or stands beside one that says just that
-    before: tuple[str, ...] = ()  # the sentence before each of them, "" before the first
     forgets_later: bool = False  # a wish to forget comes after they begin
 
 
 def told(quote: str, parts: Iterable[str]) -> Told | None:
     """The place in typed text where a quote states the most; None if it stands nowhere."""
-    found = told_everywhere(quote, parts)
-    return max(found, key=lambda one: (one.wished, len(one.stated)), default=None)
-
-
-def told_everywhere(quote: str, parts: Iterable[str]) -> list[Told]:
-    """All places in typed text where a quote stands."""
     needle = wording.fold(quote)
-    return [place for part in parts for place in _places(needle, part)] if needle else []
-
-
-# "Antworte ab jetzt immer auf Deutsch": a standing rule says so without it.
-_FROM_NOW = re.compile(r"(?i)\s(?:ab (?:jetzt|sofort)|from now on|going forward|in future)\b")
-# "…, dass ich in Köln wohne" says what "ich wohne in Köln" does.
-_VERB_LAST = re.compile(r"(?i)^(ich|wir)\s+(.+)\s+(bin|sind|\w+e|\w+en|mag|will|kann|muss|darf)$")
-
-
-def stated_in(sentence: str, *, wished: bool) -> list[str]:
-    """What a folded sentence states, in each way it may be taken up: without its question, what it
-    hands over to be worked on; then also without the wish to keep it or a polite beginning."""
-    stated = sentence[: question_in(sentence)]
-    if not wished:
-        tail = handed_over_in(without_quotations(stated))
-        stated = stated[: len(stated) - len(tail)] if tail is not None else stated
-    wish = wish_in(sentence)
-    kept = sentence[wish.start : wish.end] if wish is not None else ""
-    main, standing = _VERB_LAST.sub(r"\1 \3 \2", kept), _FROM_NOW.sub("", stated)
-    ways = (stated, _polite().sub("", stated), kept, main, standing)
-    return [one for one in dict.fromkeys(ways) if one]
+    found = [place for part in parts for place in _places(needle, part)] if needle else []
+    return max(found, key=lambda one: (one.wished, len(one.stated)), default=None)
 
 
 _LEAST_ASKED = 4  # characters: less says nothing by itself
@@ -184,11 +157,6 @@ def asked_for(sentence: str) -> list[str]:
 @lru_cache(maxsize=1)
 def _whether() -> re.Pattern[str]:
     return anywhere(sections("proof.txt")["whether"], start="^")
-
-
-@lru_cache(maxsize=1)
-def _polite() -> re.Pattern[str]:
-    return anywhere(sections("proof.txt")["polite"], start="^")
 
 
 def question_in(sentence: str) -> int:
@@ -277,27 +245,23 @@ def classify(sentence: str) -> Kind:
 
 
 def _places(needle: str, part: str) -> Iterator[Told]:
-    starts, sentences, text, broken = _taken_apart(part)
+    starts, sentences, text = _taken_apart(part)
     kinds = [classify(one) for one in sentences] if needle in text else []
-    overruled = _overruled(sentences, kinds, broken) if kinds else set[int]()
+    back = overruled(sentences) if kinds else set[int]()
     forgets = max((n for n, kind in enumerate(kinds) if kind.forgets), default=-1)
     for at in islice(_found(needle, text), _MOST_PLACES):
         end = at + len(needle)
         touched = range(bisect_right(starts, at) - 1, bisect_right(starts, end - 1))
-        met = [n for n in touched if not kinds[n].forgets and n not in overruled]
+        met = [n for n in touched if not kinds[n].forgets and n not in back]
         later = forgets >= (met[0] if met else touched.stop)
         yield _told(starts, sentences, kinds, met, (at, end), forgets_later=later)
 
 
 _TAKES_BACK = Listed("asks.takes_back")
 _DECLINED = Listed("asks.declined")
-_LEADS_ON = Listed("asks.leads_on")
-_MEANT = Listed("asks.meant")
 _JUDGES = Listed("asks.judges")
 _TOPICS = Listed("proof.topics")
 _ASKS_FOR = words("asks.asks_for")
-_ENDS = tuple(".!?:;。！？：；…")
-_ITEM = re.compile(r"\s*(?:[-*+•–]|\d{1,3}[.)])(?:\s|$)")
 
 
 def takes_back(sentence: str) -> bool:
@@ -320,31 +284,18 @@ def _denials() -> re.Pattern[str]:
     return anywhere(sections("proof.txt")["no"])
 
 
-def _overruled(sentences: Sequence[str], kinds: Sequence[Kind], broken: Sequence[bool]) -> set[int]:
-    """Sentences that a message itself takes back later, or that stand below words which say that they
-    hold elsewhere, are to be written for somebody, or are just what is not wanted."""
+def overruled(sentences: Sequence[str]) -> set[int]:
+    """Sentences that a message itself takes back later, or does not want kept."""
     found: set[int] = set()
-    heading = -1  # of the list that a sentence is an item of
     for n, sentence in enumerate(sentences):
         if n and takes_back(sentence):
             found.update(range(n))
         if declines(sentence):
             found.update(range(n + 1))
-        item = bool(_ITEM.match(sentence) or (n and sentences[n - 1].rstrip(".)").isdigit()))
-        heading = heading if item else n
-        before = heading if item else n - 1
-        if before < 0 or kinds[before].keeps:
-            continue
-        lead = sentences[before].replace("’", "'")
-        if _MEANT.search(lead):
-            continue
-        handed = broken[n] and not item and not lead.endswith(_ENDS) and sentence.endswith(_ENDS)
-        if _LEADS_ON.search(lead) or handed or (item and not _is_label(lead)):
-            found.add(n)
     return found
 
 
-def _is_label(heading: str) -> bool:
+def is_label(heading: str) -> bool:
     """ "Rules:", "My preferences", "Two things to fix": a heading that names what comes or asks for it."""
     if _ASKS_FOR.search(heading) and not _denials().search(heading.replace("n't", " not")):
         return True
@@ -380,8 +331,7 @@ def _told(
         if wished or not _quoted(sentences[n], at - starts[n], end - starts[n])
     ]
     spoken = tuple(sentences[n] for n in met)
-    before = tuple(sentences[n - 1] if n else "" for n in met)
-    return Told(spoken, " ".join(stated).strip(), wished and bool(spoken), before, forgets_later)
+    return Told(spoken, " ".join(stated).strip(), wished and bool(spoken), forgets_later)
 
 
 def _stated(sentence: str, asks: int, start: int, end: int) -> str:
@@ -389,26 +339,22 @@ def _stated(sentence: str, asks: int, start: int, end: int) -> str:
     return words if asks == len(sentence) or wording.content_stems(words) else ""
 
 
-def _taken_apart(part: str) -> tuple[list[int], list[str], str, list[bool]]:
-    """Where each sentence of a text begins, the sentences, and the text: all folded; and whether each
-    begins a line."""
+def _taken_apart(part: str) -> tuple[list[int], list[str], str]:
+    """Where each sentence of a text begins, the sentences, and the text: all folded."""
     starts: list[int] = []
     sentences: list[str] = []
-    broken: list[bool] = []
-    text, gap, last = "", False, 0
+    text, gap = "", False
     for start, end in spans(part, semicolons=False):
         piece = part[start:end]
         if folded := wording.fold(piece):
             text += " " if gap or (text and piece[0].isspace()) else ""
             starts.append(len(text))
             sentences.append(folded)
-            broken.append("\n" in part[last : end - len(piece.lstrip())])
-            last = start + len(piece.rstrip())
             text += folded
             gap = piece[-1].isspace()
         elif text:
             gap = True
-    return starts, sentences, text, broken
+    return starts, sentences, text
 
 
 def _quoted(sentence: str, start: int, end: int) -> bool:

@@ -31,6 +31,7 @@ from lamina.memory import (
     left_out,
     read_topic,
     takes_back,
+    title_of,
     topic_at,
 )
 from lamina.messages import Json, text_of
@@ -47,8 +48,8 @@ _MOST_QUOTES = 4
 _LOOKED_AT = 400  # entries, newest first
 _RUN = 5  # words in a row that show where a text came from
 _SNIPPET = 8
-_LONGEST_DESCRIPTION = 500
 _LONGEST_TITLE = 60
+_EXPLAINS = ("**Why", "**How to apply")
 
 
 def evidence_for(
@@ -64,20 +65,26 @@ def evidence_for(
 
 
 def in_their_words(store: MemoryStore, proposal: Proposal) -> Proposal:
-    """A new memory of the user's word whose description or title sums up in other words: then the first
-    sentence of the rule stands there, if that is what keeps it from being taken."""
+    """A new memory of the user's word that a model worded anew: then their own whole sentences stand
+    there instead, if that is what keeps it from being taken. What explains it stays."""
     if proposal.type not in ("user", "feedback") or not proposal.evidence:
         return proposal
-    first = next((line for line in proposal.body.splitlines() if line.strip()), "")
-    said = next(iter(wording.sentences(first)), "").strip(" *_-").rstrip(".")
-    if not said or said.startswith(("Why:", "How to apply:")) or len(said) > _LONGEST_DESCRIPTION:
+    verdict = store.judge_among(proposal, (), "")
+    if verdict.decision == "accept":
         return proposal
-    if store.judge_among(proposal, (), "").decision != "inbox":
-        return proposal
-    title = said if len(said) <= _LONGEST_TITLE else said[:_LONGEST_TITLE].rpartition(" ")[0]
-    ways = ({"name": title}, {"description": said}, {"name": title, "description": said})
-    plain = (replace(proposal, **way) for way in ways)
-    taken = (one for one in plain if store.judge_among(one, (), "").decision == "accept")
+    first = next((line.strip() for line in proposal.body.splitlines() if line.strip()), "")
+    told = filter(None, (proposal.description, first))
+    ways = [replace(proposal, name=title_of(one), description=one.rstrip(".")) for one in told]
+    if verdict.theirs:
+        said = " ".join(verdict.theirs)
+        explained = [line for line in proposal.body.splitlines() if line.startswith(_EXPLAINS)]
+        cut = (
+            said if len(said) <= _LONGEST_TITLE else f"{said[:_LONGEST_TITLE].rpartition(' ')[0]}…"
+        )
+        own = replace(proposal, name=cut, description=said, hook="")
+        bodies: tuple[list[str], ...] = (["", *explained], [])
+        ways += [replace(own, body="\n".join([*verdict.theirs, *more, ""])) for more in bodies]
+    taken = (one for one in ways if store.judge_among(one, (), "").decision == "accept")
     return next(taken, proposal)
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -293,9 +293,13 @@ class Remember:
             session=self._session,
             reason=f"the agent called Remember ({call})" if call else "the agent called Remember",
         )
-        proposal = proposal if base else in_their_words(self._store, proposal)
-        logged = log_instead(self._store, proposal, self._log()) if self._log else None
-        return logged or self._store.remember(proposal, base=base, pointer=self._with_index)
+        worded = proposal if base else in_their_words(self._store, proposal)
+        logged = log_instead(self._store, worded, self._log()) if self._log else None
+        outcome = logged or self._store.remember(worded, base=base, pointer=self._with_index)
+        if worded.body == proposal.body:
+            return outcome
+        note = f"It says so in the user's own words: “{worded.description}”"
+        return replace(outcome, warnings=[*outcome.warnings, note])
 
     def _existing(self, path: str) -> Memory | None:
         """The memory that is to be changed; of a name that can't be one, the gate says why."""

@@ -383,7 +383,7 @@ def _keep(
             raise GateRefused(f"{shown}: the user asked to forget this.")
         data = words.dated(path, body.encode(), before, evidence)
         if before is None:
-            data = _described(store, _proposed(words, path, data, evidence), data)
+            data = _in_their_words(store, _proposed(words, path, data, evidence), data)
         proposal = _proposed(words, path, data, evidence)
         if log is not None and (logged := _logged(store, proposal, before, log())):
             return done.take(logged)
@@ -411,10 +411,12 @@ def _proposed(words: NewWords, path: str, data: bytes, evidence: Sequence[Eviden
     return replace(made, evidence=tuple(evidence), reason="extracted from the conversation")
 
 
-def _described(store: MemoryStore, proposal: Proposal, data: bytes) -> bytes:
-    """A new file; its description in the user's words where its own would keep it waiting."""
-    said = in_their_words(store, proposal).description
-    return data if said == proposal.description else edit_topic(data, description=said)
+def _in_their_words(store: MemoryStore, proposal: Proposal, data: bytes) -> bytes:
+    """A new file, in the user's own sentences where the model's would keep it waiting."""
+    said = in_their_words(store, proposal)
+    if said is proposal:
+        return data
+    return edit_topic(data, name=said.name, description=said.description, body=said.body)
 
 
 def _logged(
@@ -455,7 +457,8 @@ def save_by_rules(
 ) -> Extracted:
     """Save what the local extractor finds in ledger entries, as far as the gate lets it."""
     done = Extracted(by="rules")
-    for proposal in proposals(entries, session, now):
+    for found in proposals(entries, session, now):
+        proposal = in_their_words(store, found)
         try:
             logged = log_instead(store, proposal, now) if daily else None
             done.take(logged or store.remember(proposal))
