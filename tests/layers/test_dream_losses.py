@@ -22,6 +22,7 @@ from lamina.layers.dream.fork import review
 from lamina.layers.dream.plan import DreamPlanner, DreamStep, carry_out
 from lamina.layers.dream.runner import DreamResult, would_do
 from lamina.memories import Evidence, MemoryType
+from lamina.memory.audit import look_over
 from lamina.memory.file_store import FileStore
 from lamina.memory.gate import GateContext
 from lamina.memory.paths import memory_place
@@ -248,6 +249,27 @@ def say(store: FileStore, path: str, words: str, *, days: int = 0, kind: Any = "
     store.write(a_memory(path, name="A", description=words, body=words, type=kind))
     at = time.time() - days * 86_400
     os.utime(store.directory / path, (at, at))
+
+
+def test_a_line_that_points_to_a_file_which_is_no_memory_stays() -> None:
+    index = b"\xef\xbb\xbf- [A](a.md)\r\n- [Picture](scan.md)\r\n- [Link](link.md)\r\n"
+    with a_store() as store:
+        put(store.directory, {"MEMORY.md": index, "a.md": topic("project", "The port is 8080")})
+        put(store.directory, {"scan.md": b"\x00\x01 no text"})
+        (store.directory / "link.md").symlink_to("a.md")
+        assert not leaves(store, {}).changes
+        assert not any(fault.kind == "dangling" for fault in look_over(store, 0.0)[0].faults)
+        assert (store.directory / "MEMORY.md").read_bytes() == index
+
+
+def test_a_date_is_written_out_in_a_script_without_spaces() -> None:
+    with a_store() as store:
+        said = topic("project", "进度", "2024年3月12日：昨天上线，明天回访。")
+        put(store.directory, {"a.md": said})
+        step = leaves(store, {})
+        assert not step.problems
+        assert "昨天 (2024-03-11)上线，明天 (2024-03-13)" in on_disk(store.directory)["a.md"]
+        assert not leaves(store, {}).changes
 
 
 def test_a_newer_typed_word_overrules_and_a_hand_written_one_does_not() -> None:

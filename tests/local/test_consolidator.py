@@ -55,6 +55,19 @@ def test_what_says_the_same_becomes_one_and_keeps_the_extra_fact() -> None:
 
 
 @pytest.mark.spec("L6.6")
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("Related: [[a]], [[b]].", "Related: [[c]]."),
+        ("api: see server api.", "under: see server under."),
+    ],
+)
+def test_what_says_little_is_merged_only_if_it_says_it_in_the_same_words(
+    one: str, other: str
+) -> None:
+    assert not dream(memory("a.md", one), memory("b.md", other)).merges
+
+
 def test_the_memory_that_is_used_is_the_one_that_stays() -> None:
     one = memory("a.md", "Always run the linter before a commit.", kind="feedback")
     two = memory("b.md", "Run the linter always before a commit.", kind="feedback")

@@ -107,6 +107,10 @@ NOVEMBER = date(2026, 11, 16)
         ("yesterday's close, kiga heute 4/2023", "yesterday's close, kiga heute 4/2023"),
         ("TIL - Today I Learned", "TIL - Today I Learned"),
         ("run `make tomorrow`", "run `make tomorrow`"),
+        ("On 2026-11-16 (today) done", "On 2026-11-16 (today) done"),
+        ("On 2026-11-12, yesterday, it broke", "On 2026-11-12, yesterday, it broke"),
+        ("16.11.2026: heute umgestellt", "16.11.2026: heute umgestellt"),
+        ("16.11.2026: gestern ging es", "16.11.2026: gestern (2026-11-15) ging es"),
     ],
 )
 def test_only_what_is_sure_and_not_written_out_yet_gets_a_date(text: str, written: str) -> None:

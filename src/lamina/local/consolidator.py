@@ -41,7 +41,7 @@ from lamina.text.claims import (
     statements,
 )
 from lamina.text.likeness import contradictions, disagreement, tells_apart
-from lamina.text.wording import content_stems, hard_tokens, likeness
+from lamina.text.wording import content_stems, hard_tokens, likeness, words
 
 # Thresholds and spans of time are set by hand; `tests/local/test_consolidator.py` holds the cases.
 _ALIKE = 0.72  # of two memories' stems: the gate's own measure of a near-duplicate
@@ -90,6 +90,7 @@ def consolidate(
     said: Mapping[str, date | None] | None = None,
     overrules: Overrules | None = None,
     by_hand: Callable[[str], bool] = lambda _: False,
+    others: Collection[str] = (),
     compare: bool = True,
 ) -> ConsolidationPlan:
     """The plan for these memories. Team memories and pinned ones are read and never changed.
@@ -99,7 +100,7 @@ def consolidate(
     from which day relative dates count (None: nobody knows). `labels` holds, for memories that are
     not the user's own word, what their index line ends with; such a memory never takes in one that
     is, nor replaces it, unless `overrules` knows better by the history. `by_hand` says which ones
-    somebody wrote past the store: those never age out. `compare`: look for `quarrels` too.
+    somebody wrote past the store: those never age out. `others` are there and no memories. `compare`: look for `quarrels` too.
     """
     working = WorkingSet(
         memories,
@@ -129,6 +130,7 @@ def consolidate(
         in_vain=working.in_vain,
         removed=working.gone,
         before={memory.path: memory for memory in memories},
+        others=others,
     )
     _doubt_what_the_index_lost(working, tidy)
     return ConsolidationPlan(
@@ -397,6 +399,10 @@ def _says_the_same(working: WorkingSet, one: Memory, other: Memory) -> bool:
         return True
     if negations(first) != negations(second) or tells_apart(first, second):
         return False
+    if min(len(working.seen(memory, _stems_of, "stems")) for memory in (one, other)) <= _FEWEST:
+        few, more = set(words(first)), set(words(second))
+        if not (few <= more or more <= few):  # so little says the same only in the same words
+            return False
     left, right = hard_tokens(first), hard_tokens(second)
     if likeness(first, second) >= _ALIKE and (left <= right or right <= left):
         return True

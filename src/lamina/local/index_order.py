@@ -55,16 +55,18 @@ def repaired(
     in_vain: Collection[str] = (),
     removed: Collection[str] = (),
     before: Mapping[str, Memory] | None = None,
+    others: Collection[str] = (),
 ) -> TidyIndex:
     """The index over these memories; of those `removed` just now no line stays, and a line that only
-    repeated a description, as `before` had it, follows it. Repairing a repaired index changes nothing."""
+    repeated a description, as `before` had it, follows it. A line that points to one of the `others`,
+    which are there and no memories, stays. Repairing a repaired index changes nothing."""
     known = {memory.path: memory for memory in memories if not memory.team}
     content = _bytes(index)
     linked = {one.file for one in links_of(content)}
     for path in sorted(removed):
         if path in linked or not path[:1].isalnum() or ":" in path:  # such may be no plain link
             content = without_pointer(content, path)
-    resolve = resolver(known)
+    resolve = resolver([*known, *others])
     astray = [one for one in links_of(content) if not resolve(one.file)]
     for one in links_of(content):
         if (path := resolve(one.file)) and path != one.file:

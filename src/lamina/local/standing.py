@@ -24,6 +24,7 @@ _MARKS = re.compile(
 )
 _PIECES = re.compile(r"[;,.:!—–。，；]\s*|\s+(?:and|und)\s+")
 _CLAUSES = re.compile(r"[;,:.!—–]")
+_WRITTEN_OUT = re.compile(r"\s?\(\d{4}-\d\d-\d\d\)")
 _LIKE = 5  # letters that "allergy" and "allergic" share
 
 
@@ -46,8 +47,9 @@ class Standing:
         self._exact: defaultdict[str, list[str]] = defaultdict(list)
         for memory in self.memories.values() if wanted else ():
             for text in all_said(memory):
-                if (words := same_words(text)) in wanted:
-                    self._exact[words].append(memory.path)
+                # A date that was written out takes nothing away, though it stands within a sentence.
+                for said in {same_words(text), same_words(_WRITTEN_OUT.sub("", text))} & wanted:
+                    self._exact[said].append(memory.path)
         self._wanted = wanted
         self._nothing_lost: set[tuple[object, ...]] = (
             set()

@@ -75,6 +75,7 @@ def look_over(
         with_index=with_index and whole,
         texts=texts,
         secret_rules=store.secret_rules,
+        others=store.unreadable(),
     )
     return found, plan_fixes(memories, found)
 
@@ -194,14 +195,15 @@ def audit(
     with_index: bool = True,
     texts: Mapping[str, str] | None = None,
     secret_rules: Rules | None = None,
+    others: Iterable[str] = (),
 ) -> Audit:
-    """All faults by kind, then by path. `memories` come with their bodies; `texts` are their files,
-    in which secrets are looked for. No reason repeats one."""
+    """All faults by kind, then by path, with no secret in their reasons. `memories` have their bodies,
+    `texts` are their files, for secrets; `others` are files that are there and no memories."""
     indexes = {"MEMORY.md": index, "team/MEMORY.md": team_index}
     decoded = {path: one.decode("utf-8", "replace") for path, one in indexes.items()}
     texts = {**(texts or {}), **decoded}
     said = _stems_by_text(memories)
-    resolve = resolver(memory.path for memory in memories)
+    resolve = resolver([*(memory.path for memory in memories), *others])
     faults = [
         *_secrets(texts, secret_rules),
         *_junk(memories, said),
@@ -332,10 +334,8 @@ def _folded(text: str) -> bytes:
 
 def _contradictions(memories: Sequence[Memory]) -> Iterator[Fault]:
     known: dict[str, str] = {}  # copies share one text
-    texts = [
-        (path, head, known.setdefault(text, text))
-        for path, head, text in map(contradicting, memories)
-    ]
+    read = map(contradicting, memories)
+    texts = [(path, head, known.setdefault(text, text)) for path, head, text in read]
     for one, other, reason in contradictions(texts):
         yield Fault("contradiction", one, f"against {other}: {reason}", doubtful=True, other=other)
 

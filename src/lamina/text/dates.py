@@ -455,10 +455,11 @@ def with_absolute_dates(
 
 
 def _touch(text: str, hit: SaidDate, whole: SaidDate) -> bool:
-    """Do they name one day together: "Friday, 2026-03-06", "Apr 2-3 2026"?"""
+    """Do they name one day together: "Friday, 2026-03-06", "Apr 2-3 2026", "2026-03-06 (today)"?"""
     ahead = hit.end <= whole.start
     between = text[hit.end : whole.start] if ahead else text[whole.end : hit.start]
-    one = ahead or hit.bare or not text[hit.start : hit.end].isalpha()
+    beside = hit.day == whole.day or between.lstrip()[:1] in tuple("(,（，")
+    one = ahead or hit.bare or beside or not text[hit.start : hit.end].isalpha()
     return one and len(between) <= 5 and not any(map(str.isalpha, between))
 
 
