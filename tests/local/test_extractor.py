@@ -691,6 +691,16 @@ def test_a_statement_inside_a_request_is_kept_without_the_request(
             "We accepted the offer of the county library, so could you help me thank them?",
             "project",
         ),
+        ("Our CI runs on GitLab, not GitHub.", "project"),
+        ("We deploy from the release branch only.", "project"),
+        ("The whole team switched to trunk-based development last month.", "project"),
+        ("Let's always squash before merging.", "feedback"),
+        ("Ask me before running slow suites, they cost money.", "feedback"),
+        ("Responde siempre en español, por favor.", "feedback"),
+        ("Réponds toujours en français.", "feedback"),
+        ("Prefiro respostas curtas.", "user"),
+        ("Je suis développeuse chez un libraire.", "user"),
+        ("今後は必ず日本語で答えてください。", "feedback"),
         ("I worry about the guests, so I decided to seat them on the terrace in June.", "project"),
     ],
 )
@@ -719,6 +729,8 @@ def test_what_lasts_is_known_by_its_grammar(words: str, kind: str) -> None:
         "I think the daily reviews will help",
         "Yes, that works. I'll keep updating it every week.",
         "Ah, my favourite feature, silent crashes.",
+        "no funciona, hazlo otra vez",
+        "let's always keep this one open",
     ],
 )
 def test_orders_for_once_moods_and_what_names_nothing_are_no_memory(words: str) -> None:

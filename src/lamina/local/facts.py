@@ -78,12 +78,11 @@ _AT_WORK = words("finders.at_work")
 
 def correction(message: list[Sentence], place: int, rules: Cues) -> Find | None:
     """ "No, we deploy with Nomad, not Kubernetes": how things are with the user, said against what the
-    assistant took for true."""
+    assistant took for true, or may."""
     sentence = message[place]
     says_no = _SAYS_NO.match(sentence.plain)
     said_no = place > 0 and _SAYS_NO.fullmatch(f"{message[place - 1].plain} ")
-    if not sentence.answers or not (says_no or said_no):
-        return None
+    against = bool(sentence.answers and (says_no or said_no))
     start = says_no.end() if says_no else 0
     told = sentence.plain[start:]
     if not _WITH_US.match(told) or not _RATHER_THAN.search(told):
@@ -92,9 +91,15 @@ def correction(message: list[Sentence], place: int, rules: Cues) -> Find | None:
         return None
     if PATH.search(told) or _IN_CODE.search(told):  # a product's name may look like an identifier
         return None
-    because = (sentence,) if says_no else (message[place - 1], sentence)
+    because = (message[place - 1], sentence) if against and not says_no else (sentence,)
     text = sentence.text[start:]
-    return Find("project", text, because, CORRECTED, finding.reason_in(text, rules))
+    why = finding.reason_in(text, rules)
+    if not against:
+        return Find("project", text, because, TOLD, why, bar=_UNASKED)
+    return Find("project", text, because, CORRECTED, why)
+
+
+_UNASKED = 0.3  # how likely it must be where nobody is corrected
 
 
 _SAYS_NO = Listed("finders.says_no")

@@ -232,6 +232,8 @@ def weighed(find: Find, message: list[Sentence]) -> Find | None:
     kind = best.type
     if find.reason == ASKED:
         kind = fitting(kind, find.text)
+    elif find.reason == TOLD and kind != "feedback":  # a taste is the user's, or how to work
+        kind = find.type
     return replace(find, type=kind)
 
 

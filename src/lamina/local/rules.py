@@ -19,7 +19,8 @@ def rule(message: list[Sentence], place: int, rules: Cues) -> Find | None:
     """A lasting rule for the agent's work; what holds for this task alone is none."""
     sentence = message[place]
     plain = sentence.plain
-    ordered = rules.order.search(plain)
+    standing = _STANDING_ORDER.search(plain)
+    ordered = standing or rules.order.search(plain)
     refused, insisted = _refused(sentence), _insisted(message, place, rules)
     chore = rules.this_time.search(_without_reason(plain, rules))
     if rules.about_code.search(plain) or (rules.remember_task.search(plain) and not ordered):
@@ -30,7 +31,7 @@ def rule(message: list[Sentence], place: int, rules: Cues) -> Find | None:
     elif insisted:
         if chore and not rules.insists.search(plain):
             return None
-    elif not rules.forbids.search(plain) or chore or not (refused or _is_general(sentence, rules)):
+    elif chore or not (refused or (rules.forbids.search(plain) and _is_general(sentence, rules))):
         return None
     if _THIS_CODE.search(plain) and (PATH.search(plain) or IDENTIFIER.search(plain)):
         return None
@@ -52,7 +53,7 @@ def rule(message: list[Sentence], place: int, rules: Cues) -> Find | None:
         why,
         certain=False,
         plain=bool(ordered and _STRONG.search(plain)),
-        bar=_bar(plain, told=told, insisted=insisted),
+        bar=_KNOWN_BY_FORM if standing else _bar(plain, told=told, insisted=insisted),
     )
 
 
@@ -68,6 +69,8 @@ def _refused(sentence: Sentence) -> bool:
     return bool(sentence.answers and _REFUSAL.match(sentence.plain))
 
 
+_KNOWN_BY_FORM = 0.0  # the judge has not learned from all of these languages
+_STANDING_ORDER = Listed("finders.standing_order")
 _REFUSAL = Listed("finders.refusal")
 _UNCONDITIONAL = Listed("finders.unconditional")
 
