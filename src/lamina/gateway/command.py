@@ -7,7 +7,9 @@ import asyncio
 import os
 import signal
 import sys
+import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from lamina.cache.prices import money_text
@@ -86,11 +88,9 @@ def desk_for(
     acts: bool,
     recalls: bool = False,
     tell: Callable[[str], None] = lambda what: note(f"Lamina: {what}"),
-    now: Callable[[], float] | None = None,
+    now: Callable[[], float] = time.time,
 ) -> Desk:
     """A desk that keeps conversations with those of the project. `now`: another clock, for replays."""
-    import time
-
     from lamina.gateway.desk import Desk
     from lamina.ledger.places import find_project_folder, make_private, project_folder
 
@@ -109,15 +109,20 @@ def desk_for(
         make_private(folder)
     except LaminaError as error:
         tell(str(error))  # and everything goes through
-    return Desk(folder, config, acts=acts, tell=tell, now=now or time.time, memory=memory)
+    return Desk(folder, config, acts=acts, tell=tell, now=now, memory=memory)
 
 
 def gateway_to(url: str, desk: Desk | None) -> Gateway:
+    import ctypes
+
     try:
         from lamina.gateway.peers import Upstream
         from lamina.gateway.server import Gateway
     except ImportError as error:
         raise UsageError(f"This needs the extra gateway: {installing('gateway')}.") from error
+    with suppress(OSError, AttributeError):  # glibc: what a body takes is kept for the next one
+        for option in (-3, -1):  # M_MMAP_THRESHOLD, M_TRIM_THRESHOLD
+            ctypes.CDLL(None).mallopt(option, 4 * 2**20)
     return Gateway(Upstream(url), desk)
 
 
@@ -148,8 +153,8 @@ def summed_up(totals: Totals) -> str:
     saved = totals.direct - totals.billed
     words = f"{money_text(totals.billed)} billed in {plural(totals.requests, 'request')}"
     if totals.edited:
-        words += f", direct {money_text(totals.direct)}: {money_text(abs(saved))} "
-        words += "saved" if saved >= 0 else "lost"
+        sign = "saved" if saved >= 0 else "lost"
+        words += f", direct {money_text(totals.direct)}: {money_text(abs(saved))} {sign}"
         count = plural(sum(totals.out.values()), "result")
         words += f"; {count} shortened or out, {len(totals.fetched)} fetched back"
     if (less := totals.billed - totals.acting) > 0:

@@ -34,7 +34,7 @@ class Gateway:
         self._upstream, self._desk = upstream, desk
         self._server: asyncio.Server | None = None
         self._hosts: frozenset[bytes] = frozenset()
-        self.port = 0
+        self.port, self.url = 0, ""
         self._open: set[asyncio.Task[None]] = set()
 
     async def start(self, port: int = 0) -> None:
@@ -44,15 +44,12 @@ class Gateway:
         except (OSError, OverflowError) as error:
             raise LaminaError(f"Can't listen on port {port}: {error}.") from error
         self.port = int(self._server.sockets[0].getsockname()[1])
+        self.url = f"http://{HERE}:{self.port}"
         if self._upstream.is_here(self.port):
             await self.close()
             raise LaminaError(f"{self._upstream.url} is this gateway itself. Name another one.")
         names = [f"{name}:{self.port}" for name in _LOCAL] + [*_LOCAL] * (self.port == 80)
         self._hosts = frozenset(name.encode() for name in names)
-
-    @property
-    def url(self) -> str:
-        return f"http://{HERE}:{self.port}"
 
     async def close(self) -> None:
         """What is under way is cut off."""
@@ -153,9 +150,8 @@ class Gateway:
         return provider
 
     async def _say_whole(self, provider: Peer, request: h11.Request, body: bytes) -> None:
-        size = str(len(body)).encode()
-        headers = passed_on(request, framed=False)
-        await provider.say(self._head(request, [*headers, (b"Content-Length", size)]))
+        headers = [*passed_on(request, framed=False), (b"Content-Length", b"%d" % len(body))]
+        await provider.say(self._head(request, headers))
         await provider.say(h11.Data(data=body))
         await provider.say(h11.EndOfMessage())
 

@@ -85,9 +85,8 @@ async def _wrapped(
     served = ["mcp", "--only", "expand", "--project", str(config.project), "--home"]
     served += [str(config.home), *["--claude"] * config.claude]
     back = (str(folder), [sys.executable, "-m", "lamina.cli.main", *served]) if acts else None
-    environment = dict(os.environ)
-    environment |= kept_off_proxies(environment)
-    environment |= launch.environment(gateway.url, back)
+    own = launch.environment(gateway.url, back)
+    environment = {**os.environ, **kept_off_proxies(os.environ), **own}
     try:
         child = await asyncio.create_subprocess_exec(
             program, *launch.arguments(gateway.url, back), *rest, env=environment
