@@ -10,7 +10,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lamina.agents.roster import ledger_path, read_cards
+from lamina.agents.roster import ledger_path, look, read_cards
 from lamina.cli import agents, context, sessions, transcript
 from lamina.errors import LaminaError
 from lamina.ledger import log, spans
@@ -95,7 +95,10 @@ def _timeline(asked: Asked, project: Project, file: Path, agent: Path | None = N
     newest = [*reversed(calls)][(page - 1) * _CALLS : page * _CALLS]
     typed = next((call.typed for call in calls if call.typed), "")
     there = [] if agent else agents.present(project.config)[0]
-    cards = [] if agent else agents.live_cards(file.with_suffix(""), there, watch=True)
+    folder = file.with_suffix("")
+    if any(one.alive and one.session == file.stem for one in there):
+        look(folder)  # so they sum up what they do
+    cards = [] if agent else agents.live_cards(folder, there)
     values: dict[str, Any] = {
         "id": file.stem, "agent": transcript.agent_of(file), "sub": agent.stem if agent else "",
         "every": calls, "calls": newest, "page": page, "pages": pages,
