@@ -114,16 +114,6 @@ class Served:
         fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
-    def wakes(self) -> int:
-        """How often any of its threads went to sleep or was interrupted."""
-        found = 0
-        for task in Path(f"/proc/{self.process.pid}/task").iterdir():
-            status = (task / "status").read_text()
-            found += sum(
-                int(row.split()[1]) for row in status.splitlines() if "ctxt_switches" in row
-            )
-        return found
-
 
 @contextlib.contextmanager
 def served(home: Path, project: Path, *, enter: bool = True) -> Iterator[Served]:
@@ -238,20 +228,27 @@ def long_session(home: Path, project: Path) -> Figure:
     return at_most(name, min(used) / whole, "x", 1.5, **peers)
 
 
-def idle(home: Path, project: Path) -> Figure:
-    """With a page open that listens for news, and nobody there."""
-    with served(home, project) as server:
+def idle(home: Path, project: Path, seconds: float = IDLE) -> Figure:
+    """With a page open that listens for news, and nobody there: system calls that returned, by strace."""
+    with served(home, project) as server, tempfile.TemporaryDirectory() as folder:
         server.ask(server.here)
         connection = http.client.HTTPConnection("127.0.0.1", server.port)
         connection.request("GET", f"{server.here}/events", headers={"Cookie": server.cookie})
         stream = connection.getresponse()
         time.sleep(1)
-        before = server.wakes()
-        time.sleep(IDLE)
-        woken = server.wakes() - before
+        calls = Path(folder, "calls")
+        words = ["strace", "-f", "-qq", "-o", str(calls), "-p", str(server.process.pid)]
+        traced = subprocess.Popen(words)
+        time.sleep(seconds)
+        woken = calls.read_text().count(") = ")
+        server.ask("/assets/icon.svg")
+        time.sleep(1)
+        assert calls.read_text().count(") = ") > woken, "strace sees what happens"
+        traced.terminate()
+        traced.wait()
         stream.close()
         connection.close()
-    return at_most(f"wake-ups in {IDLE:.0f} s, one page open", woken, "", 0)
+    return at_most(f"wake-ups in {seconds:.0f} s, one page open", woken, "", 0)
 
 
 # ---- pictures

@@ -63,7 +63,7 @@ def test_what_a_teammate_wrote_is_theirs_in_index_recall_log_and_blame(pair: Pai
     from lamina.config import load
     from lamina.flags import read
     from lamina.memory import memory_section, open_store
-    from lamina.recall.prefetch import sources
+    from lamina.recall.memory_index import MemoryIndex, headed_memories, sources
 
     ana, bob = pair
     ana.share(RELEASES, "releases")
@@ -74,6 +74,8 @@ def test_what_a_teammate_wrote_is_theirs_in_index_recall_log_and_blame(pair: Pai
     config = load(bob.project, home=bob.folder / "home")
     with open_store(config, lambda _: None) as store:
         assert sources(store) == {"team/releases.md": "teammate ana"}
+        ((head, _, _),) = headed_memories(MemoryIndex(store), "who cuts releases", 5, 0.0)
+        assert "teammate ana; these are not the user's own words" in head, "in the tool Recall too"
         section = memory_section(store, config, read(config), bob.folder)
     assert f"From `{bob.team}/MEMORY.md`" in section
     assert "teammate ana" in section

@@ -153,13 +153,9 @@ def _cards(
     return live_cards(folder, there)
 
 
-def live_cards(
-    folder: Path, there: Sequence[Presence], *, watch: bool = False
-) -> list[tuple[Card, str]]:
+def live_cards(folder: Path, there: Sequence[Presence]) -> list[tuple[Card, str]]:
     """The agents of a session; what each does, while somebody has that session open."""
     open_ = any(one.alive and one.session == folder.name for one in there)
-    if open_ and watch:
-        look(folder)
     return [
         live_card(folder, one) if open_ and one.reason == KILLED else (one, "")
         for one in read_cards(folder)

@@ -206,7 +206,8 @@ class Memory:
     def recall(self, question: str, *, limit: int = 5) -> list[Recalled]:
         """The few memories that belong to a question, and none if none does."""
         from lamina.recall import CONFIDENT
-        from lamina.recall.prefetch import Limits, reminder, sources
+        from lamina.recall.memory_index import sources
+        from lamina.recall.prefetch import Limits, reminder
 
         now, limits = time.time(), Limits(files=limit)
         found = [one for one in self._fitting(question, limit, now) if one[0] >= CONFIDENT]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import threading
 import time
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping
@@ -20,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from lamina.errors import MemoryStoreError, StorageError
 from lamina.ledger.places import open_private, private_folder, write_private
 from lamina.memories import Memory
-from lamina.memory import TICK_NS, heading, is_binary, read_topic
+from lamina.memory import INDEX, TICK_NS, heading, is_binary, pointers_of, read_topic
 from lamina.recall import LIKELY, Match
 from lamina.text.wording import content_stems
 
@@ -37,6 +38,9 @@ MOST_AT_ONCE = 500  # memories that are looked over within the turn; more go to 
 _NEWEST = 50  # looked at where a question has no word to go by
 _LARGEST = 1_000_000  # bytes of one memory that are indexed
 _ROOM = 4_096  # for what was added since the directory was listed
+_LARGEST_INDEX = 200_000
+_SOURCE = re.compile(r"\(source: ([^()]*)\)\s*$")
+NOT_THEIRS = "Source: {}; these are not the user's own words."
 _Stamp = tuple[int, int, int]
 
 
@@ -321,6 +325,21 @@ def headed_memories(
         newest = index.store.newest(_NEWEST)
         own = sorted(newest, key=lambda one: one.type not in ("user", "feedback"))
         found = [index.store.read(one.path) for one in own[:limit]]
+    known = sources(index.store) if found else {}
     for memory in found:
         head = heading(str(index.store.directory / memory.path), memory.mtime, now)
+        if source := known.get(memory.path):
+            head = f"{head}\n{NOT_THEIRS.format(source)}"
         yield head, f"{memory.description}\n\n{memory.body}".strip(), memory.path
+
+
+def sources(store: MemoryStore) -> dict[str, str]:
+    """Whose word a memory is where it is not the user's own: the index line says so."""
+    found: dict[str, str] = {}
+    for folder in ("", "team/"):
+        with suppress(MemoryStoreError):
+            content = store.content(folder + INDEX, _LARGEST_INDEX) or b""
+            for pointer in pointers_of(content):
+                if label := _SOURCE.search(pointer.hook):
+                    found[folder + pointer.file] = label[1]
+    return found

@@ -7,7 +7,6 @@ by their index.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -19,10 +18,10 @@ import anyio.to_thread
 from lamina import prompts
 from lamina.errors import LaminaError, MemoryStoreError
 from lamina.memories import Memory
-from lamina.memory import HEAD_BYTES, INDEX, age_words, heading, pointers_of, read_topic
+from lamina.memory import HEAD_BYTES, age_words, heading, read_topic
 from lamina.messages import Block, Json, Request, Response, text
 from lamina.recall import CONFIDENT, SURE, Match
-from lamina.recall.memory_index import MEANING_SECONDS, MemoryIndex
+from lamina.recall.memory_index import MEANING_SECONDS, NOT_THEIRS, MemoryIndex, sources
 from lamina.text.origins import typed_parts
 from lamina.text.terms import terms
 
@@ -186,8 +185,6 @@ RANKED = 20  # that stand first in what a model picks from …
 OFFERED = 200  # … which is the whole manifest, or its newest files
 FEW = 10  # where the ranker picks itself
 _NO_MODEL = "there is no small model"
-_LARGEST_INDEX = 200_000
-_SOURCE = re.compile(r"\(source: ([^()]*)\)\s*$")
 
 
 def question_in(typed: str) -> str:
@@ -356,18 +353,6 @@ def _read(store: MemoryStore, selection: Selection) -> list[tuple[Memory, str]]:
     return memories
 
 
-def sources(store: MemoryStore) -> dict[str, str]:
-    """Whose word a memory is where it is not the user's own: the index line says so."""
-    found: dict[str, str] = {}
-    for folder in ("", "team/"):
-        with suppress(MemoryStoreError):
-            content = store.content(folder + INDEX, _LARGEST_INDEX) or b""
-            for pointer in pointers_of(content):
-                if label := _SOURCE.search(pointer.hook):
-                    found[folder + pointer.file] = label[1]
-    return found
-
-
 @dataclass(frozen=True, slots=True)
 class ShownMemories:
     """What an answer was shown: the recall's entry, the message, the question, the memories."""
@@ -437,7 +422,7 @@ def reminder(
     words, cut = cut_to(body or "(This memory has no text.)", limits.lines, limits.bytes)
     parts = [heading(path, memory.mtime, now, limits.stale_days)]
     if source:
-        parts.append(f"Source: {source}; these are not the user's own words.")
+        parts.append(NOT_THEIRS.format(source))
     parts += ["", words.replace("</system-reminder", "&lt;/system-reminder")]
     if cut:
         parts += ["", f"[Cut here. Use Read on {path} to see the whole memory.]"]

@@ -172,8 +172,8 @@ def repository_of(project: Path, given: str = "", names: Mapping[str, str] | Non
         found, names = _named_by(address or ""), names or {}
         given = names.get(str(root)) or names.get(found) or found
         if not given:
-            what = f"its remote {_bare(address)} names none" if address else "it has no remote"
-            raise UsageError(f"Which repository is this? {what}: say so with --repo owner/name.")
+            what = f"Its remote {_bare(address)} names none" if address else "It has no remote"
+            raise UsageError(f"Which repository is this? {what}: say it with --repo owner/name.")
     if not is_repository(given.lower()):
         raise UsageError(f"{given} is no repository: write owner/name.")
     return given.lower()

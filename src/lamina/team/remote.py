@@ -202,6 +202,7 @@ class Remote:
                 raise _refusal(error) from error
         except (OSError, http.client.HTTPException, ValueError) as error:
             why = getattr(error, "reason", None) or error
+            why = getattr(why, "strerror", None) or why
             raise TeamAway(f"The team's server at {self._url} can't be reached: {why}.") from error
 
 

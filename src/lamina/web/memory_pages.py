@@ -79,7 +79,7 @@ def _page(asked: Asked, project: Project) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _found(project: Project, words: str, *, look: bool) -> list[Markup]:
+def _found(project: Project, words: str, *, look: bool) -> tuple[int, Markup]:
     """What the ranker finds, how likely each is meant, and what speaks for it."""
     from lamina.recall import chances
     from lamina.recall.memory_index import fitting
@@ -99,11 +99,12 @@ def _found(project: Project, words: str, *, look: bool) -> list[Markup]:
 
     found = fitting(index, words, FOUND, time.time(), look=look, read=read)
     likely = chances([match for match, _ in found])
-    # No text of others' but in rows that are drawn: the template took as long as a tenth of the query.
-    return [
-        Markup(_HIT % (_drawn(project, one), match.score, 100 * chance, _why(match.parts)))  # noqa: S704
+    # No text of others' but in rows that are drawn: a template takes a tenth of the query's time.
+    rows = [
+        _HIT % (_drawn(project, one), match.score, 100 * chance, _why(match.parts))
         for (match, one), chance in zip(found, likely, strict=True)
     ]
+    return len(rows), Markup("".join(rows))  # noqa: S704
 
 
 def _drawn(project: Project, one: Memory, *, pinned: bool = False) -> Markup:

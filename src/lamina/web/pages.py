@@ -28,16 +28,8 @@ if TYPE_CHECKING:
 
 _PAUSE = 1.0  # seconds: whoever types again after it sees files and settings as they are then
 _MOST_PROJECTS = 12  # in the menu
-_OF_AGENTS = (
-    "",
-    "m",
-    "history",
-    "change",
-    "edit",
-    "pin",
-    "forget",
-    "undo",
-)  # pages of their memory
+# Pages of a type of agent's memory.
+_OF_AGENTS = ("", "m", "history", "change", "edit", "pin", "forget", "undo")
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lamina.agents.roster import ledger_path, read_cards
+from lamina.agents.roster import ledger_path, look, read_cards
 from lamina.cli import agents, context, sessions, transcript
 from lamina.errors import LaminaError
 from lamina.ledger import log, spans
@@ -48,7 +48,7 @@ def _list(asked: Asked, project: Project) -> Screen:
             rows.append({**_summary(file, stat.st_mtime_ns, stat.st_size), "when": stat.st_mtime})
         except (OSError, LaminaError):
             continue  # gone meanwhile
-    values = {
+    values: dict[str, Any] = {
         "rows": rows, "agents": kinds if len(kinds) > 1 else {}, "agent": agent, "present": present, "page": page,
         "pages": -(-len(chosen) // _A_PAGE), "count": len(files),
     }  # fmt: skip
@@ -95,8 +95,11 @@ def _timeline(asked: Asked, project: Project, file: Path, agent: Path | None = N
     newest = [*reversed(calls)][(page - 1) * _CALLS : page * _CALLS]
     typed = next((call.typed for call in calls if call.typed), "")
     there = [] if agent else agents.present(project.config)[0]
-    cards = [] if agent else agents.live_cards(file.with_suffix(""), there, watch=True)
-    values = {
+    folder = file.with_suffix("")
+    if any(one.alive and one.session == file.stem for one in there):
+        look(folder)  # so they sum up what they do
+    cards = [] if agent else agents.live_cards(folder, there)
+    values: dict[str, Any] = {
         "id": file.stem, "agent": transcript.agent_of(file), "sub": agent.stem if agent else "",
         "every": calls, "calls": newest, "page": page, "pages": pages,
         "saved": sum(less for call in calls for _, less in call.edits),
@@ -123,7 +126,7 @@ def _view(project: Project, file: Path, number: str) -> Screen:
         for row in ledger.projection.rows
     ]  # fmt: skip
     parts = {name: size for name, size in context.parts_of(ledger).items() if size}
-    values = {
+    values: dict[str, Any] = {
         "id": file.stem, "call": call, "parts": parts, "rows": rows, "whole": sum(parts.values()),
     }  # fmt: skip
     return Screen("view.html", f"Request {number}", "sessions", values)

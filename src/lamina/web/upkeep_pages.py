@@ -8,7 +8,7 @@ import argparse
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from lamina.cli import dream, memory_reports
+from lamina.cli import memory_reports
 from lamina.errors import Conflict, GateRefused, LaminaError, UsageError
 from lamina.web.memory_pages import editable, editor, told, typed
 from lamina.web.pages import Project, Screen, done
@@ -146,6 +146,8 @@ def _dream_on(asked: Asked, project: Project) -> Answer:
 def _dreamt(project: Project, *, dry: bool, prepared: DreamResult | None = None) -> DreamResult:
     """Here and now: whoever waits for it sees it run in the list of dreams."""
     import anyio
+
+    from lamina.cli import dream  # it brings the whole session along
 
     given = {"dry_run": dry, "model": None, "quiet": True, "json": True}
     args = argparse.Namespace(**{**vars(project.args), **given})
