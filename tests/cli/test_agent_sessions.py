@@ -343,6 +343,25 @@ def test_a_form_that_we_do_not_know_is_told_with_its_file_and_hides_no_other(
         assert str(file) in capsys.readouterr().err
 
 
+def test_many_files_of_one_unknown_form_are_told_in_one_line(
+    machine: Machine, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = _newer(machine, "codex")
+    for number in range(5):
+        file.with_name(f"rollout-{number}.jsonl").write_bytes(file.read_bytes())
+    base = machine.place / ".local/share/opencode/opencode.db"
+    with sqlite3.connect(base) as database:
+        row = ("ses_2", str(machine.project), None, 1, 1)
+        database.execute("INSERT INTO session VALUES (?, ?, ?, ?, ?)", row)
+        database.execute("ALTER TABLE message RENAME TO turn")
+    database.close()
+    places = ["--home", str(machine.place / "own"), "--project", str(machine.project)]
+    assert main(["sessions", "list", *places]) == 0
+    codex, opencode = capsys.readouterr().err.splitlines()
+    assert "(5 more like it)" in codex
+    assert f"{base}: its sessions can't be read (no such table: message) (1 more" in opencode
+
+
 def test_lines_of_an_unknown_kind_below_a_known_head_are_told(machine: Machine) -> None:
     (file,) = machine.place.glob(".codex/sessions/*/*/*/*.jsonl")
     head = file.read_text().partition("\n")[0]

@@ -320,3 +320,15 @@ def test_output_that_can_not_be_written_is_one_sentence(world: Path, words: list
 def test_streams_that_were_closed_from_the_start_are_no_fault(world: Path) -> None:
     command = f"{sys.executable} -m lamina.cli.main settings >&- 2>&-"
     assert subprocess.run(["sh", "-c", command], check=False).returncode == 0
+
+
+@pytest.mark.spec("I3")
+def test_whoever_comes_from_claude_code_is_told_of_its_memory(lamina: Run, world: Path) -> None:
+    slug = str(world / "project").replace("/", "-").replace("_", "-").replace(".", "-")
+    memory = world / ".claude" / "projects" / slug / "memory"
+    memory.mkdir(parents=True)
+    (memory / "MEMORY.md").write_text("- [db](db.md)\n")
+    assert "Claude Code has" not in lamina().err
+    (memory / "db.md").write_text("---\nname: db\n---\nThe database is PostgreSQL 16.\n")
+    said = lamina().err
+    assert "a memory of this project (1 file): `lamina memory list --claude`" in said

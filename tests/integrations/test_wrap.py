@@ -549,6 +549,15 @@ def test_what_is_no_client_is_named() -> None:
         lamina.wrap("anthropic")
 
 
+def test_a_package_of_an_unknown_version_works_bare_and_that_is_told(
+    bare: anthropic.Anthropic, project: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lamina.integrations.wrap._DOOR", "_another_door")
+    with pytest.warns(RuntimeWarning, match="this version of anthropic is not known"):
+        client = lamina.wrap(bare, project, home=home)
+    assert ask(client, [said("Hello there, friend.")]).content[0].text == "ok"
+
+
 def test_a_wrapped_client_is_not_wrapped_again(client: anthropic.Anthropic, project: Path) -> None:
     assert lamina.wrap(client, project) is client
 

@@ -373,7 +373,7 @@ def test_a_remark_below_a_file_is_not_one_of_its_lines() -> None:
         ("git status", "Bash", "git status"),
         ("what does this project do?", "Glob", "README*"),
         ("what does this do?", "Glob", "README*"),
-        ("where is the timeout handled?", "Grep", "(?i)handl|timeout"),
+        ("where is the timeout handled?", "Grep", "(?i)timeout"),
         ("find client.py", "Glob", "**/client.py"),
         ("show me the README", "Glob", "README*"),
     ],
@@ -382,6 +382,21 @@ def test_what_people_type_first_is_done(sentence: str, tool: str, given: str) ->
     [use] = ask(sentence).tool_uses
     assert use["name"] == tool
     assert given in str(use["input"])
+
+
+def test_where_something_is_handled_is_looked_for_in_code_then_in_all_files() -> None:
+    grep = tool("Grep", ("pattern",), pattern=None, glob=None, head_limit=None)
+    question: Message = {"role": "user", "content": [text("where is the timeout handled?")]}
+    [use] = ask("where is the timeout handled?", tools=[grep]).tool_uses
+    assert "md" in use["input"]["glob"]
+    asked: Message = {"role": "assistant", "content": [use]}
+    code = "[Folded]\nsrc/a.py:\n  3:# timeout\n  9:def f(timeout=5)\n  12:timeout\nb.py:4:timeout"
+    found = ask(tool_result(use["id"], code), tools=[grep], before=[question, asked]).text
+    best = ["src/a.py:9:def f(timeout=5)", "src/a.py:3:# timeout", "b.py:4:timeout"]
+    assert found.splitlines()[1:] == best
+    nothing = tool_result(use["id"], "No matches.")
+    [wider] = ask(nothing, tools=[grep], before=[question, asked]).tool_uses
+    assert wider["input"] == {"pattern": use["input"]["pattern"]}
 
 
 def test_what_is_piped_in_is_not_the_project() -> None:

@@ -195,9 +195,10 @@ def _tell_of_claude_code(args: argparse.Namespace) -> None:
     from lamina.cli.options import config_of
     from lamina.cli.terminal import note, plural
 
-    found = len([*claude_memory(config_of(args)).glob("*.md")]) if not args.claude else 0
+    folder = claude_memory(config_of(args))
+    found = [one for one in folder.glob("*.md") if one.name != "MEMORY.md" and not args.claude]
     if found:
-        files = plural(found, "file")
+        files = plural(len(found), "file")
         note(
             f"\nClaude Code has a memory of this project ({files}): `lamina memory list --claude` "
             "shows it, `lamina memory import claude` takes it over."

@@ -38,8 +38,6 @@ lamina sessions expand 3f2a 2            what its second fold stands for
 lamina sessions undo-compact 3f2a        as it was before the last compaction
 """
 
-_MOST_UNREAD = 3  # files that are named
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     verbs = parser.add_subparsers(
@@ -117,10 +115,14 @@ def others(
 def _tell(late: int, unread: Sequence[str]) -> None:
     if late:
         note(f"{late} sessions of other agents are not read yet. Try again.")
-    for why in unread[:_MOST_UNREAD]:
-        note(f"lamina: Not read: {harmless(why)}. A newer Lamina may know this form.")
-    if len(unread) > _MOST_UNREAD:
-        note(f"lamina: {len(unread) - _MOST_UNREAD} more files are not read either.")
+    alike: dict[str, list[str]] = {}
+    for why in unread:
+        alike.setdefault(why.partition(": ")[2], []).append(why)
+    for first, *more in alike.values():
+        many = f" ({len(more)} more like it)" if more else ""
+        note(
+            f"lamina: Not read: {harmless(first.rstrip('.'))}{many}. A newer Lamina may know this form."
+        )
 
 
 def changed(file: Path) -> int:

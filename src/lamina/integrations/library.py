@@ -73,8 +73,8 @@ class Memory:
     """Memories of a project, of a user, or of one user in one project.
 
         memory = lamina.Memory(user="alice")
-        memory.remember("I am vegetarian.")
-        memory.recall("What should we cook?")
+        memory.remember("I am allergic to peanuts.")
+        memory.recall("Any allergies? Peanuts?")[0].text
 
     `home` is Lamina's home (`~/.lamina`). Safe to use from several threads and processes.
     """

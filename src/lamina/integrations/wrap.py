@@ -92,12 +92,16 @@ def _attached(client: _Client, forms: Mapping[str, Form], between: Between) -> _
     """A copy of the client, with us at the door through which each of its resources posts."""
     own: Any = cast("Any", client).copy()
     post = _post_async if iscoroutinefunction(own.post) else _post
+    known = False
     for path, form in forms.items():
         resource = own
         for name in path.split("."):
             resource = getattr(resource, name, None)
         if resource is not None and hasattr(resource, _DOOR):
             setattr(resource, _DOOR, partial(post, getattr(resource, _DOOR), form, between))
+            known = True
+    if not known:
+        between.tell(f"this version of {_maker(client)} is not known, so nothing is wrapped")
     made = own.copy
 
     def copy(**given: Any) -> Any:

@@ -30,12 +30,10 @@ from lamina.messages import (
 from lamina.ports import Capabilities
 from lamina.text.asks import classify
 from lamina.text.lists import Listed
-from lamina.text.terms import beginning, best_lines
+from lamina.text.terms import DOINGS, beginning, best_lines
 from lamina.text.wording import content_stems
 
-Wish = Literal[
-    "read", "list", "search", "run", "remember", "forget", "recall", "about", "where"
-]  # fmt: skip
+Wish = Literal["read", "list", "search", "run", "remember", "forget", "recall", "about", "where"]
 
 TOOL_OF: dict[Wish, str] = {
     "read": "Read",
@@ -78,6 +76,7 @@ _SHORT: tuple[tuple[Wish, Listed], ...] = (
 _STATES = Listed("requests.states")
 _GREETS = Listed("requests.greets")
 _THANKS = Listed("requests.thanks")
+_CODE = "!*.{md,rst,txt,json,jsonl,csv,tsv,lock,svg,html,log}"  # where something is handled
 _READMES = "{README*,readme*,docs/README*}"
 _LONGEST = 2_000
 _ENDINGS = {"python": "py", "markdown": "md", "javascript": "js", "typescript": "ts", "rust": "rs"}
@@ -109,8 +108,8 @@ def _wanted(wish: Wish, match: re.Match[str]) -> Iterator[Wanted]:
     elif wish == "about":
         yield Wanted(wish, _READMES)
     elif wish == "where":
-        if stems := sorted({beginning(word) for word in _content_words(match["words"])}):
-            yield Wanted(wish, "|".join(map(re.escape, stems)))
+        if stems := {beginning(word) for word in _content_words(match["words"])}:
+            yield Wanted(wish, "|".join(map(re.escape, sorted(stems - DOINGS or stems))), _CODE)
     elif wish == "read":
         for file in dict.fromkeys(one["file"] for one in _FILES.finditer(match["words"])):
             named = file.upper() == "README"  # whatever its ending is
@@ -162,14 +161,15 @@ def input_for(wanted: Wanted, tool: Mapping[str, Any]) -> Json | None:
         words = re.escape(words) if "regex" not in fields else words
     elif wanted.wish == "where":
         words = f"(?i){words}"
-    field = next(
-        (name for name in _WORDS[_LIKE.get(wanted.wish, wanted.wish)] if name in fields), None
-    )
+    named = _WORDS[_LIKE.get(wanted.wish, wanted.wish)]
+    field = next((name for name in named if name in fields), None)
     if field is None:
         return None
     given: Json = {field: words}
     place = next((name for name in _PLACES if name in fields and name != field), None)
-    if wanted.where and place:
+    if wanted.wish == "where" and {"glob", "head_limit"} <= fields.keys():
+        given |= {"glob": wanted.where, "head_limit": 150} if wanted.where else {}
+    elif wanted.where and place:
         given[place] = wanted.where
     modes = cast("Json", fields.get("output_mode") or {}).get("enum") or ()
     if wanted.wish in ("search", "where") and "content" in modes:
@@ -224,6 +224,7 @@ _REMINDER = re.compile(r"<system-reminder>(.*?)</system-reminder>", re.DOTALL)
 _NUMBERED = re.compile(r"\s*\d+\t")
 _PART = re.compile(r"\[L(ines [\d,]+ to [\d,]+ of [\d,]+);.*\]")  # what Read says of a long file
 _SAVED = re.compile(r"Memory \(saved ([^)]*)\): (.*)")
+_NOTHING = ("", "No matches.")
 _BEST = 8  # lines that answer "where is …?"
 _WORD = re.compile(r"[a-z0-9][a-z0-9_-]+")
 _EMPTY_WORDS = Listed("requests.empty")
@@ -310,11 +311,15 @@ def _worth_keeping(statement: str) -> list[str]:
 
 
 def _then(request: Request, results: Sequence[Block]) -> list[Block]:
-    """The README that was looked for is read."""
+    """The README that was looked for is read; what no code speaks of is looked for in all files."""
     use = _uses(request).get(str(results[0].get("tool_use_id"))) if len(results) == 1 else None
-    if use is None or _READMES not in as_object(use["input"]).values() or _failed(results[0]):
+    given = as_object(use["input"]) if use and not _failed(results[0]) else {}
+    found = text_of(results[0].get("content") or "") if given else ""
+    if given.get("glob") == _CODE and found in _NOTHING:
+        return _act(request, [Wanted("where", str(given["pattern"])[4:])])[0]
+    if _READMES not in given.values():
         return []
-    files = [line for line in text_of(results[0].get("content") or "").split("\n") if "." in line]
+    files = [line for line in found.split("\n") if "." in line]
     return _act(request, [Wanted("read", min(files, key=len))])[0] if files else []
 
 
@@ -413,7 +418,7 @@ def _failure(name: str, subject: str, output: str) -> str:
 
 def _lines_found(subject: str, output: str) -> str:
     asked = subject.startswith("(?i)")  # where something is, not for these very words
-    if output in ("", "No matches."):
+    if output in _NOTHING:
         return _FOUND_NONE if asked else f"Nothing for {_plain(subject)}."
     lines = output.splitlines()
     if asked:

@@ -348,7 +348,7 @@ def read_opencode_session(path: Path, session: str, reader: ListReader) -> None:
         with closing(open_opencode(path)) as database:
             messages = list(_opencode_messages(database, session))
     except sqlite3.Error as error:
-        raise TranscriptError(f"{path}: the session {session} can't be read ({error}).") from error
+        raise TranscriptError(f"{path}: its sessions can't be read ({error})") from error
     reader.read(messages, where=session, thread=session)
 
 

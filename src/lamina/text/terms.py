@@ -7,7 +7,8 @@ from __future__ import annotations
 import math
 import re
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING
 
@@ -199,6 +200,10 @@ def proper_names(query: str) -> list[str]:
 
 # ---- lines of code for a question
 
+# Beginnings of words that ask what is done with something, not with what.
+DOINGS = frozenset(
+    {"handl", "defin", "implement", "configur", "creat", "stor", "check", "call", "set"}
+)
 _DEFINES = re.compile(r":\s*(?:async )?(?:def|class|func|function|fn|type|struct|interface)\b")
 
 
@@ -210,14 +215,40 @@ def beginning(word: str) -> str:
     return word
 
 
+def _with_paths(lines: Sequence[str]) -> Iterator[str]:
+    """Lines of one file may stand below its name, and remarks on the whole in brackets."""
+    path = ""
+    for line in lines:
+        if line.startswith("  "):
+            yield path + line[2:]
+        elif line.endswith(":"):
+            path = line
+        elif not line.startswith("["):
+            yield line
+
+
 def best_lines(lines: Sequence[str], stems: Sequence[str], most: int) -> list[str]:
-    """The lines that hold the most and the rarest of the words; definitions before uses."""
+    """The lines, as `path:number:text`, that hold the most and the rarest of the words, in files that
+    speak of all of them; definitions before uses, and of each file two at most."""
+    lines = list(_with_paths(lines))
+    paths = [line.partition(":")[0] for line in lines]
     held = [{stem for stem in stems if stem.replace("\\", "") in line.lower()} for line in lines]
+    spoken: dict[str, set[str]] = {}
+    for path, one in zip(paths, held, strict=True):
+        spoken.setdefault(path, set()).update(one)
     rare = {
         stem: math.log(1 + len(lines) / (1 + sum(stem in one for one in held))) for stem in stems
     }
     scores = [
-        sum(rare[stem] for stem in one) * (1.3 if _DEFINES.search(line) else 1.0)
-        for one, line in zip(held, lines, strict=True)
+        sum(rare[stem] for stem in one)
+        * sum(rare[stem] for stem in spoken[path])
+        * (1.3 if _DEFINES.search(line) else 1.0)
+        for path, one, line in zip(paths, held, lines, strict=True)
     ]
-    return [lines[at] for at in sorted(range(len(lines)), key=lambda at: -scores[at])[:most]]
+    best: list[str] = []
+    shown = Counter[str]()
+    for at in sorted(range(len(lines)), key=lambda at: -scores[at]):
+        shown[paths[at]] += 1
+        if shown[paths[at]] <= 2 and len(best) < most:
+            best.append(lines[at])
+    return best
