@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lamina.agents.mailboxes import Maildirs
-from lamina.agents.roster import Card, ledger_path
+from lamina.agents.roster import Card, is_watched, ledger_path
 from lamina.ledger import edits
 from lamina.ledger.places import project_folder, slug
 from lamina.ledger.record import Ledger
@@ -130,7 +130,9 @@ def test_an_agent_that_runs_in_another_process_is_shown_as_running_while_it_does
         listed = page.get("sessions").words
         assert "Running now" in listed
         assert "reads <b>it</b>" in listed
+        assert not is_watched(session.with_suffix(""))
         assert "anna running researcher" in page.get(f"s/{session.stem}").words
+        assert is_watched(session.with_suffix("")), "so that its session brings the line up to date"
     finally:
         reader.close()
     assert "Running now" not in page.get("sessions").words
