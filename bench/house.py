@@ -36,7 +36,7 @@ EXPORTED = (
 # Packages that came after the house was rebuilt have a budget of lines of their own; the figures for
 # lines, modules, importers and regexes are those of what was there then.
 LATER = {
-    "agents": 3_230,  # 2,500 were asked for: docs/decisions/agents-elsewhere.md
+    "agents": 3_121,  # 2,500 were asked for: docs/decisions/agents-elsewhere.md
     "team": 2_500,
     "conversation": 1_550,
     "integrations": 3_500,

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import subprocess
 from contextlib import AsyncExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import anyio
+import anyio.from_thread
 import pytest
 from tests.agents.test_types import write
 from tests.sessions import Place, run, use
 
 from lamina import syscalls
+from lamina.agents import runner
 from lamina.agents.fork import is_fork
 from lamina.agents.runner import Order
 from lamina.errors import LaminaError, UsageError
@@ -385,6 +388,43 @@ def test_an_agent_that_can_t_be_made_leaves_no_worktree(place: Place) -> None:
                 await session.agents.start(Order("Try it.", type="odd", worktree=True))
             assert not list((session.folder / "worktrees").iterdir())
             assert "lamina/" not in git(place.project, "branch", "--list")
+
+    run(story)
+
+
+@pytest.mark.spec("L7.3")
+def test_words_that_come_while_an_agent_ends_are_read(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    git(place.project, "init", "--quiet")
+    git(place.project, "commit", "--quiet", "--allow-empty", "-m", "first")
+    model = ScriptedModel([agent("Done."), agent("And that.", contains="One more thing.")])
+
+    again, ends = anyio.Event(), list[Event]()
+
+    def hear(event: Event) -> None:
+        if isinstance(event, AgentChanged) and event.status == "done":
+            ends.append(event)
+            if len(ends) == 2:
+                again.set()
+
+    async def story() -> None:
+        async with place.open(model, config=ON, on_event=hear) as session:
+            finish, ended = runner.worktree.finish, list[str]()
+
+            def late(tree: runner.worktree.Worktree) -> str:
+                if not ended:
+                    [one] = session.agents
+                    words = partial(session.agents.resume, one, "One more thing.", "agent")
+                    anyio.from_thread.run(words)
+                ended.append(finish(tree))
+                return ended[-1]
+
+            monkeypatch.setattr(runner.worktree, "finish", late)
+            one = await session.agents.start(Order("Try it.", worktree=True))
+            with anyio.fail_after(30):
+                await again.wait()
+            assert (one.result, one.card.status) == ("And that.", "done")
 
     run(story)
 

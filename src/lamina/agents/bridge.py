@@ -158,17 +158,15 @@ class _Reader:
         self._bridge, self._name, self._complain = bridge, presence.name, complain
         self._ear = bridge.connect()  # used for nothing else: a query would swallow what it hears
         lock = f"SELECT pg_try_advisory_lock({_LOCKS}, hashtext(%s))"
-        if not self._ear.execute(lock, (presence.name,)).fetchone()[0]:
-            self._ear.close()
-            raise UsageError(
-                f"{presence.name} is on the bridge already. Stop it first, or take another name."
-            )
         whose = "SELECT role = current_user FROM lamina_presence WHERE name = %s"
-        if (self._ear.execute(whose, (presence.name,)).fetchone() or (True,))[0] is False:
+        problem = ""
+        if not self._ear.execute(lock, (self._name,)).fetchone()[0]:
+            problem = "is on the bridge already. Stop it first, or take another name."
+        elif self._ear.execute(whose, (self._name,)).fetchone() == (False,):
+            problem = "belongs to another database role. Take another name."
+        if problem:
             self._ear.close()
-            raise UsageError(
-                f"{presence.name} belongs to another database role. Take another name."
-            )
+            raise UsageError(f"{self._name} {problem}")
         self._ear.execute(f"LISTEN {_channel(presence.name)}")
         self.bell: int = self._ear.fileno()
         self.show(presence)

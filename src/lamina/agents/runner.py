@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from anyio.abc import TaskGroup, TaskStatus
 
 _WORKTREE = ToolSpec("Worktree", "Makes a git worktree for an agent.", {"type": "object"})
+_CAME = "<system-reminder>\nThis came while you were ending. Read it.\n</system-reminder>"
 _ENDED = {"end_turn": "done", "unanswered": "done", "cancelled": "cancelled", "error": "failed"}
 
 
@@ -183,8 +184,7 @@ class Agents:
                 agent_state, self, agent, caller, caller.tools.project
             )
         except LaminaError:
-            if agent.tree is not None:  # nobody worked in it yet
-                await anyio.to_thread.run_sync(worktree.finish, agent.tree)
+            await self._let_go(agent)
             raise
         self._listen(agent, agent.state)
         return agent.state
@@ -316,27 +316,33 @@ class Agents:
         return status, "" if status == "done" else why
 
     async def _end(self, agent: Agent, status: str, why: str) -> None:
-        """Its last entries; its caller hears of it. Nothing that was sent to it is lost."""
+        """Its last entries; its caller hears of it. Nothing that was sent to it is lost: what came
+        after its last round is in its record, and it is taken up again for that."""
+        kept, now = await self._let_go(agent), self.main.deps.clock.now()
+        # No pause from here on: whoever writes finds its queue, or can take it up again.
         state, agent.state, agent.scope = agent.state, None, None
         if state is None:
             return
-        kept = ""
-        if agent.tree is not None:
-            kept = await anyio.to_thread.run_sync(worktree.finish, agent.tree)
-        now = self.main.deps.clock.now()
         agent.card = replace(agent.card, status=status, reason=why, ended=now, kept=kept)
         for words, origin in state.queue:
             state.say(words, origin)
         state.ledger.append(edits.state(roster.CARD, agent.card.to_json()))
         state.ledger.close()
+        self.main.emit(agent.card.changed())
+        if agent.card.background:
+            self._notify(agent)
+        if state.queue and status == "done":
+            again = partial(self.resume, agent, _CAME, "system")
+            self.main.background.start(f"words for agent {agent.card.id}", again)
+
+    async def _let_go(self, agent: Agent) -> str:
+        """Of what it held beside its ledger; says where its worktree is, if that is kept."""
         if agent.store is not None:
             await anyio.to_thread.run_sync(agent.store.close)
         if agent.opened is not None:
             await agent.opened.close()
         agent.store = agent.opened = None
-        self.main.emit(agent.card.changed())
-        if agent.card.background:
-            self._notify(agent)
+        return await anyio.to_thread.run_sync(worktree.finish, agent.tree) if agent.tree else ""
 
     def report(self, agent: Agent) -> str:
         """What its caller is told: how it ended, its last words, its worktree."""

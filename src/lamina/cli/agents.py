@@ -150,12 +150,17 @@ def _cards(
     folder = sessions.choose(files, args.session).with_suffix("")
     for name in [one.session for one in there if args.watch and one.alive]:
         look(folder.with_name(name))
-    return live_cards(folder, there)
+    return live_cards(folder, there, stays=args.watch)
 
 
-def live_cards(folder: Path, there: Sequence[Presence]) -> list[tuple[Card, str]]:
-    """The agents of a session; what each does, while somebody has that session open."""
+def live_cards(
+    folder: Path, there: Sequence[Presence], *, stays: bool = True
+) -> list[tuple[Card, str]]:
+    """The agents of a session; what each does, while somebody has that session open. `stays`: it is
+    shown for a while, so the session keeps it fresh."""
     open_ = any(one.alive and one.session == folder.name for one in there)
+    if open_ and stays:
+        look(folder)
     return [
         live_card(folder, one) if open_ and one.reason == KILLED else (one, "")
         for one in read_cards(folder)
