@@ -302,20 +302,14 @@ class Message:
         found = [self._stretch(i, j) for i, j in self._places()]
         for place, one in enumerate(said):
             head = one.heading
-            if (
-                head < 0
-                or not _ITEM.match(one.text)
-                or not one.usable
-                or not self._whole(head, head)
-            ):
+            if head < 0 or not _ITEM.match(one.text) or not one.usable:
                 continue
-            tied = one.tied and place > head + 1
-            if not tied and not (place + 1 < len(said) and said[place + 1].tied):
+            above, after = said[head], said[place + 1 : place + 2]
+            begun = above.tied or above.heading >= 0 or (head == 0 and self._answers)
+            tied = begun or (one.tied and place > head + 1) or any(other.tied for other in after)
+            if above.usable and not tied and (after or not self._goes_on):
                 item = _ITEM.sub("", one.text)
-                found += [
-                    f"{said[head].text} {item}",
-                    *([item] if is_label(said[head].text) else ()),
-                ]
+                found += [f"{above.text} {item}", *([item] if is_label(above.text) else ())]
         return found
 
     def passages(self) -> list[str]:
