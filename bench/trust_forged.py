@@ -32,7 +32,8 @@ from lamina.memories import Evidence, Memory, Proposal, Verdict
 from lamina.memory.file_store import FileStore
 from lamina.memory.gate import GateContext, decide
 from lamina.memory.topics import new_topic
-from lamina.tools.memory_guard import evidence_for
+from lamina.text.about import same_sentence
+from lamina.tools.memory_guard import evidence_for, in_their_words
 
 TRIES = ROOT / "bench" / "data" / "forged.txt"
 RESULTS = ROOT / "bench" / "results" / "trust_forged_tries.md"
@@ -122,6 +123,27 @@ def proposed(one: Try) -> Proposal:
     )
 
 
+class Judging:
+    """A store that judges by a context, and does nothing else."""
+
+    def __init__(self, context: GateContext) -> None:
+        self._context = context
+
+    def judge_among(self, proposal: Proposal, _memories: object, _vouched: str) -> Verdict:
+        return decide(proposal, self._context)
+
+
+def saved(one: Try) -> tuple[bool, Verdict]:
+    """Whether it goes in as it was worded, and what becomes of it as Remember and extraction save it:
+    in the user's own whole sentences, where the model's would wait."""
+    context, proposal = context_of(one.talk, one.known), proposed(one)
+    wanted = replace(proposal, evidence=tuple(next(evidences(one, proposal))))
+    store: Any = Judging(context)
+    worded = in_their_words(store, wanted)
+    verdict = decide(worded, context)
+    return worded is wanted and verdict.decision == "accept", verdict
+
+
 def verdict_of(one: Try, *, any_evidence: bool) -> Verdict:
     """The most welcoming verdict; with only the evidence that Remember would find if not `any`."""
     context, proposal = context_of(one.talk, one.known), proposed(one)
@@ -167,8 +189,8 @@ def dreamt(tries: Sequence[Try]) -> Counter[str]:
     counted: Counter[str] = Counter()
     for one in tries:
         typed = [text for origin, text in one.talk if origin == "typed"]
-        if len(one.talk) > 1 or "\n" in typed[0]:
-            continue
+        if len(one.talk) > 1 or "\n" in typed[0] or same_sentence(one.memory, typed[0]):
+            continue  # in the last case the lie is in what stands beside it
         with tempfile.TemporaryDirectory() as folder, FileStore(Path(folder) / "memory") as store:
             path = f"{one.type}_topic.md"
             own = replace(proposed(one), path=path, name="topic", writer="user")
@@ -427,7 +449,9 @@ def rows(
     counted: Counter[str] = Counter()
     lines = [f"\n## {title}\n", "| kind | language | type | memory | verdict | why |", "|---|---|---|---|---|---|"]  # fmt: skip
     for one in tries:
-        verdict = verdict_of(one, any_evidence=any_evidence)
+        own = real and one.type in ("user", "feedback")
+        as_worded, verdict = saved(one) if own else (False, verdict_of(one, any_evidence=any_evidence))  # fmt: skip
+        counted["as worded"] += as_worded
         counted[verdict.decision] += 1
         counted[f"{one.half} {verdict.decision}"] += 1
         counted[f"{one.kind} {verdict.decision}"] += 1
@@ -467,6 +491,7 @@ def main() -> int:
         figures.append(at_least("own.accepted", got["accept"] / len(own), "share", 0.95))
         sealed = got["sealed accept"] / max(1, sum(one.half == "sealed" for one in own))
         figures.append(at_least("own.sealed", sealed, "share", 0.95))
+        figures.append(at_least("own.as_worded", got["as worded"] / len(own), "share", 0))
     real = facts()
     if real:
         got = took("Facts from files", real, real=True, any_evidence=False)

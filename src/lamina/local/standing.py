@@ -14,6 +14,7 @@ from functools import cached_property, lru_cache
 from itertools import chain
 
 from lamina.memories import Memory
+from lamina.text.about import Message, made_of
 from lamina.text.claims import carries, fenced_blocks, headings, negations, same_words, statements
 from lamina.text.wording import content_stems, fold, missing_tokens, sentences, words
 
@@ -194,14 +195,21 @@ class Moved:
     def __init__(self, memories: Iterable[Memory], hooks: Mapping[str, str]) -> None:
         self.memories = {memory.path: memory for memory in memories}
         self._stood: defaultdict[str, list[str]] = defaultdict(list)
+        self._lines: defaultdict[str, list[str]] = defaultdict(list)  # whole, without their marks
         for memory in self.memories.values():
             for line in f"{whole_text(memory)}\n{hooks.get(memory.path, '')}".splitlines():
                 for unit in {fold(line), *_units(line)}:
                     self._stood[unit].append(memory.path)
+                self._lines[" ".join(_units(line))].append(memory.path)
 
     def lines(self, memory: Memory, allowed: Callable[[Memory], bool]) -> dict[str, list[str]]:
-        """Those lines of a memory that stood in allowed ones, and where."""
+        """Those lines of a memory that stood in allowed ones, and where. The user's own words stood there
+        only if nothing was cut off that belongs to them."""
         found: dict[str, list[str]] = {}
+        if memory.type in THE_USERS:
+            heads = (memory.name, memory.description)
+            lines = [*memory.body.splitlines(), *heads]
+            return {line: paths for line in lines if (paths := self._whole(line, allowed))}
         for line in memory.body.splitlines():
             if paths := self._where(line, allowed):
                 found[line] = paths
@@ -219,6 +227,25 @@ class Moved:
             return whole
         units = [self._paths(unit, allowed) for unit in _units(line)]
         return [path for paths in units for path in paths] if units and all(units) else []
+
+    def _whole(self, line: str, allowed: Callable[[Memory], bool]) -> list[str]:
+        if paths := self._paths(fold(line), allowed):
+            return paths
+        units = {*_units(line)}
+        for parts in (units, {*map(same_words, filter(words, _PIECES.split(line)))}):
+            found = [
+                [p for p in self._lines.get(one, ()) if allowed(self.memories[p])] for one in parts
+            ]
+            if found and all(found):
+                return [path for one in found for path in one]
+        paths = [path for unit in units for path in self._paths(unit, allowed)]
+        stood = [
+            Message(one)
+            for path in dict.fromkeys(paths)
+            for one in whole_text(self.memories[path]).splitlines()
+            if not units.isdisjoint(_units(one))
+        ]
+        return paths if line.strip() and made_of(line, stood) else []
 
     def _paths(self, unit: str, allowed: Callable[[Memory], bool]) -> list[str]:
         return [path for path in self._stood.get(unit, ()) if allowed(self.memories[path])]

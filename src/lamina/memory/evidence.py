@@ -15,8 +15,8 @@ from itertools import takewhile
 from lamina.memories import LABEL, Evidence, Memory, Proposal
 from lamina.memory.removal import KEPT_BY_US
 from lamina.messages import Origin
-from lamina.text import wording
-from lamina.text.about import Message, begins, negates, proposed_in, same_sentence, turned_round
+from lamina.text import about, wording
+from lamina.text.about import Message, made_of, same_sentence
 from lamina.text.asks import (
     asked_for,
     classify,
@@ -109,7 +109,7 @@ def _reasons_against(
         if support.says(line, after=last):
             last = "" if line in heads else line
             continue
-        if turned := turned_round(line, [one.text for one in support.messages]):
+        if turned := about.turned_round(line, [one.text for one in support.messages]):
             yield f"it says the opposite of what the user typed: {_short(turned)}"
         yield f"no sentence that the user typed says {_short(line)}"
     said = [*support.messages, *(Message(one) for one in support.confirmed)]
@@ -192,20 +192,20 @@ def _title_adds(proposal: Proposal, said: Sequence[Message]) -> str:
     title = _spelled(proposal.name, proposal.type)
     topic = _TOPIC.sub(" ", title)
     stems = wording.content_stems(topic)
-    if not stems and not wording.hard_tokens(topic) and not negates(topic):
+    if not stems and not wording.hard_tokens(topic) and not about.denials(topic):
         return ""
     runs = [run for message in said for run in message.runs()]
-    if any(begins(title, one) for one in runs):
+    if any(about.begins(title, one) for one in runs):
         return ""
     if proposal.type not in ("user", "feedback"):
         known = any(_share(topic, one) >= _HALF for one in runs)
         return "" if known and not find_order(title) else title
     if find_order(title) or permits(title, "") or len(stems) > _TITLE_WORDS:
         return title
-    named = bool(_TOPIC.search(title)) or len(stems) == 1  # a word is no claim
     told = [(one, [*map(wording.stem, wording.words(one))]) for one in runs]
     fits = (
-        _in_order(topic, said) and (named or negates(title) == negates(one)) for one, said in told
+        _in_order(topic, said) and (len(stems) == 1 or about.denials(title) == about.denials(one))
+        for one, said in told
     )
     return "" if any(fits) else title
 
@@ -214,7 +214,7 @@ def _in_order(topic: str, said: Sequence[str]) -> bool:
     """Do the words of a title come in this order?"""
     left = iter(said)
     wanted = [
-        one for one in wording.words(topic) if wording.content_stems(one) and not negates(one)
+        one for one in wording.words(topic) if wording.content_stems(one) and not about.denials(one)
     ]
     return all(wording.stem(one) in left for one in wanted)
 
@@ -222,7 +222,9 @@ def _in_order(topic: str, said: Sequence[str]) -> bool:
 def _explains_too_much(explained: str, proof: str) -> str:
     """Why and How to apply explain. What they order, allow, deny or name must be the user's as well."""
     for one in wording.sentences(explained):
-        if wording.missing_tokens(one, proof) or turned_round(one, [proof]):
+        if wording.missing_tokens(one, proof) or about.turned_round(one, [proof]):
+            return one
+        if _share(one, proof) < _NEEDED_SHARE and not about.only_explains(one):
             return one
         orders = (
             classify(one).orders
@@ -249,20 +251,6 @@ class _Support:
         """Whether a line is made of whole passages."""
         sources = [*self.messages, *(Message(one) for one in self.confirmed), *self.standing]
         return made_of(line, sources, self.days, after=after)
-
-
-def made_of(
-    line: str, sources: Sequence[Message], days: Collection[str] = (), *, after: str = ""
-) -> bool:
-    """Whether a line is made of whole passages of these messages. One that takes up what was said before
-    must stand behind what it was said behind."""
-    parts = [*wording.spans(line, semicolons=False)]
-    parts = [(start, end) for start, end in parts if line[start:end].strip()]
-    for count in range(len(parts), 0, -1):
-        first, rest = line[: parts[count - 1][1]], line[parts[count - 1][1] :]
-        if any(one.holds(first, days, after=after) for one in sources):
-            return not rest.strip() or made_of(rest, sources, days, after=first)
-    return False
 
 
 def _supported(proposal: Proposal, record: Record) -> _Support:
@@ -430,7 +418,7 @@ def _confirmed(record: Record, session: str, entry: str) -> list[str]:
     own = [one for one in answer if not classify(one).confirms]
     if len(own) != 1:  # to which of them did they say yes?
         return []
-    proposed = [own[0], *proposed_in(own[0])]
+    proposed = [own[0], *about.proposed_in(own[0])]
     if not untyped_parts([*earlier, *blocks]):
         instructed = [text for origin, text in before if origin == "system"]
         return [] if _restates(own[0], instructed) else proposed

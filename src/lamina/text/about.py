@@ -15,6 +15,7 @@ from lamina.text import wording
 from lamina.text.asks import classify, is_label, overruled
 from lamina.text.dates import find_dates
 from lamina.text.lists import Listed, sections, words
+from lamina.text.origins import asks_somebody
 from lamina.text.wishes import wish_in
 
 _HARD = words("persons.hard")
@@ -84,7 +85,12 @@ _TRANSLITERATED = str.maketrans(
 
 def negates(text: str) -> bool:
     """Does it say no, in English, German or Chinese? Made for sentences and for the names of files."""
-    return any(NEGATION.fullmatch(word) for word, _ in plain_words(text))
+    return denials(text) > 0
+
+
+def denials(text: str) -> int:
+    """How often it says no."""
+    return sum(NEGATION.fullmatch(word) is not None for word, _ in plain_words(text))
 
 
 def plain_words(text: str) -> list[tuple[str, bool]]:
@@ -119,6 +125,7 @@ _USER = "\x02"  # stands for "the user"
 _DAY = "\x03"  # … for a day that was named
 _LONGEST_PASSAGE = 12  # sentences
 _LEAST_TITLE = 40  # letters, if more was said
+_LONGEST_JOKE = 15  # words
 _FRAGMENT = 4  # words: less is no sentence that stands by itself
 _ASKED, _ORDERED, _OF_THEM, _SAID, _POLITE = range(5)
 _ENDS = tuple(".!?。！？")
@@ -191,9 +198,11 @@ def _ways(said: str) -> tuple[tuple[str, ...], ...]:
     whole = tokens(said)
     bare = _less(whole, "lead")
     found = [whole, bare, _less_tail(whole), _less_tail(bare)]
-    asked = _less(whole, "request")
-    if asked != whole and (whole[-1] != "?" or not _list("standing").isdisjoint(asked)):
-        found.append(_less(asked, "lead")[: -1 if whole[-1] == "?" else None])
+    asks = whole[-1] == "?"
+    asked = _less(bare, "asks_you" if asks else "request")
+    rule = _less(asked, "lead")
+    if asked != bare and (not asks or rule[0] in _list("standing")):
+        found.append(rule[: -1 if asks else None])
     wish = wish_in(said)
     if wish is not None and not wish.bare:
         kept = said[wish.start : wish.end].strip(_KEPT_EDGES)
@@ -201,8 +210,9 @@ def _ways(said: str) -> tuple[tuple[str, ...], ...]:
         if rest <= {*tokens(wish.asking), *_list("courtesy"), *_list("wishing"), *',.:;?-"'}:
             found += [tokens(kept), tokens(_VERB_LAST.sub(r"\1 \3 \2", kept))]
     for one in [*found]:  # "I live in Berlin now"
-        today = [word for word in one if word not in _list("today")]
-        found += [tuple(today)] if today and today[0] in _list("self") else []
+        first, last = one[0] in _list("today"), one[-1] in _list("today")
+        rest = one[first : len(one) - last]
+        found += [rest] if rest and rest[0] in _list("self") else []
     return tuple(dict.fromkeys(one for one in found if one))
 
 
@@ -281,9 +291,10 @@ class Message:
         self.text = text
         self._typed = typed
         self._said = _taken_apart(text)
-        answers = asked.rstrip(' *_)"').endswith(("?", "？", ":", "："))
+        last = next(iter(wording.sentences(asked)[-1:]), "")
+        answers = last.endswith(("?", "？", ":", "：")) or bool(asks_somebody(last))
         self._answers = answers and bool(self._said) and not _stands_alone(self._said[0].text)
-        self._goes_on = not _list("joins").isdisjoint(tokens(after)[:1])
+        self._goes_on = _takes_up(tokens(after))
 
     def runs(self) -> list[str]:
         """Every stretch of sentences that can be read alone and states something."""
@@ -291,20 +302,14 @@ class Message:
         found = [self._stretch(i, j) for i, j in self._places()]
         for place, one in enumerate(said):
             head = one.heading
-            if (
-                head < 0
-                or not _ITEM.match(one.text)
-                or not one.usable
-                or not self._whole(head, head)
-            ):
+            if head < 0 or not _ITEM.match(one.text) or not one.usable:
                 continue
-            tied = one.tied and place > head + 1
-            if not tied and not (place + 1 < len(said) and said[place + 1].tied):
+            above, after = said[head], said[place + 1 : place + 2]
+            begun = above.tied or above.heading >= 0 or (head == 0 and self._answers)
+            tied = begun or (one.tied and place > head + 1) or any(other.tied for other in after)
+            if above.usable and not tied and (after or not self._goes_on):
                 item = _ITEM.sub("", one.text)
-                found += [
-                    f"{said[head].text} {item}",
-                    *([item] if is_label(said[head].text) else ()),
-                ]
+                found += [f"{above.text} {item}", *([item] if is_label(above.text) else ())]
         return found
 
     def passages(self) -> list[str]:
@@ -349,6 +354,20 @@ class Message:
         return all(one.usable and not -1 < one.heading < i for one in within) and bool(
             after or not self._goes_on
         )
+
+
+def made_of(
+    line: str, sources: Sequence[Message], days: Collection[str] = (), *, after: str = ""
+) -> bool:
+    """Whether a line is made of whole passages of these messages. One that takes up what was said before
+    must stand behind what it was said behind."""
+    parts = [*wording.spans(line, semicolons=False)]
+    parts = [(start, end) for start, end in parts if line[start:end].strip()]
+    for count in range(len(parts), 0, -1):
+        first, rest = line[: parts[count - 1][1]], line[parts[count - 1][1] :]
+        if any(one.holds(first, days, after=after) for one in sources):
+            return not rest.strip() or made_of(rest, sources, days, after=first)
+    return False
 
 
 @lru_cache(maxsize=256)
@@ -405,6 +424,12 @@ def _leans(words: Sequence[str]) -> bool:
     return words[0] in _list("joins") or not _list("points").isdisjoint(words)
 
 
+def _takes_up(words: Sequence[str]) -> bool:
+    """Does the next message go into what was said, or make fun of it?"""
+    mocks = len(words) < _LONGEST_JOKE and not _list("mocks").isdisjoint(words)
+    return mocks or not _list("joins").isdisjoint(words[:1])
+
+
 def _is_short(words: Sequence[str]) -> bool:
     return sum(word.isalnum() for word in words) < _FRAGMENT
 
@@ -448,3 +473,16 @@ def _with_days(sentence: str) -> str:
     for found in sorted(find_dates(sentence, _ANY_DAY), key=lambda one: -one.start):
         sentence = f"{sentence[: found.start]}{_DAY}{sentence[found.end :]}"
     return sentence.replace(f"the {_DAY}", _DAY).replace(f"on {_DAY}", _DAY)
+
+
+_IS = frozenset(("is", "are", "be", "ist", "sind"))
+_MOST_REASON = 12  # words
+
+
+def only_explains(sentence: str) -> bool:
+    """Is it a situation ("every merge into main"), or a reason in one plain clause?"""
+    words = tokens(sentence)
+    if words[:1] and words[0] in _list("opens"):
+        return _list("rules").isdisjoint(words)
+    joined = {",", ";", ":", "and", "then", "und", "dann"}
+    return len(words) <= _MOST_REASON and (joined | (_list("rules") - _IS)).isdisjoint(words)

@@ -13,7 +13,7 @@ from functools import cached_property, lru_cache
 from itertools import islice, pairwise
 
 from lamina.text import wording
-from lamina.text.lists import Listed, anywhere, filled, sections, words
+from lamina.text.lists import Listed, anywhere, filled, sections
 from lamina.text.wishes import Wish, meant_by, wish_in
 from lamina.text.wording import content_stems, sentences, spans
 
@@ -261,7 +261,6 @@ _TAKES_BACK = Listed("asks.takes_back")
 _DECLINED = Listed("asks.declined")
 _JUDGES = Listed("asks.judges")
 _TOPICS = Listed("proof.topics")
-_ASKS_FOR = words("asks.asks_for")
 
 
 def takes_back(sentence: str) -> bool:
@@ -269,9 +268,10 @@ def takes_back(sentence: str) -> bool:
     plain = wording.fold(sentence).replace("’", "'")
     if _TAKES_BACK.match(plain) or _JUDGES.search(plain):
         return True
-    said = wording.words(plain)
-    denies, says = _denials().search(plain), sections("asks.txt")["says_nothing"]
-    return denies is not None and all(_denials().fullmatch(one) or one in says for one in said)
+    said, says = wording.words(plain), sections("asks.txt")["says_nothing"]
+    denials = [one for one in said if _denials().fullmatch(one)]
+    # "Stop!" ends what the assistant is doing.
+    return not {*denials} <= {"stop", "quit"} and all(one in denials or one in says for one in said)
 
 
 def declines(sentence: str) -> bool:
@@ -296,9 +296,7 @@ def overruled(sentences: Sequence[str]) -> set[int]:
 
 
 def is_label(heading: str) -> bool:
-    """ "Rules:", "My preferences", "Two things to fix": a heading that names what comes or asks for it."""
-    if _ASKS_FOR.search(heading) and not _denials().search(heading.replace("n't", " not")):
-        return True
+    """ "Rules:", "My preferences": a heading that only names what comes."""
     known = {*sections("asks.txt")["says_nothing"], *sections("proof.txt")["labels"]}
     return all(one in known or _TOPICS.fullmatch(one) for one in wording.words(heading))
 

@@ -304,11 +304,11 @@ class Judge:
         return self._store.judge_among(proposal, known, vouched)
 
     def _vouched(self, sources: Collection[str], path: str) -> str:
-        """Lines that rest on the user's word, whole and sentence by sentence, and its index line."""
+        """Lines that rest on the user's word, and its index line."""
         texts = [self._authors.vouched(one) for one in sources if one not in self._labels]
         if path not in self._labels and any(texts) and path in self._hooks:
             texts.append(self._hooks[path])
-        return "\n".join([*texts, *(part.text for text in texts for part in statements(text))])
+        return "\n".join(texts)
 
     def _may_move(self, to: Memory, source: Memory) -> bool:
         """A fact does not become the user's own word by standing among it."""
