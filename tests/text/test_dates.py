@@ -109,6 +109,10 @@ NOVEMBER = date(2026, 11, 16)
         ("run `make tomorrow`", "run `make tomorrow`"),
         ("On 2026-11-16 (today) done", "On 2026-11-16 (today) done"),
         ("On 2026-11-12, yesterday, it broke", "On 2026-11-12, yesterday, it broke"),
+        (
+            "https://x.io/today notes/yesterday.md x-today",
+            "https://x.io/today notes/yesterday.md x-today",
+        ),
         ("16.11.2026: heute umgestellt", "16.11.2026: heute umgestellt"),
         ("16.11.2026: gestern ging es", "16.11.2026: gestern (2026-11-15) ging es"),
     ],

@@ -395,6 +395,8 @@ _QUOTED = re.compile(
 )
 _YEAR_BESIDE = re.compile(r"20\d\d\W{1,3}$")
 _YEAR_BEHIND = re.compile(r"[-–~/. ,(]{0,3}(?:\d{1,2}(?:st|nd|rd|th)?,? )?20\d\d\b")
+_JOINED = tuple("/\\_.-=@#&?~")  # within an address, a path or a name of code
+_JOINS = re.compile(r"[/\\_=@&]|[.-]\w")
 _TO_THIS_DAY = frozenset("until till to through bis like as than".split())  # noqa: SIM905 - a word list
 
 
@@ -464,14 +466,17 @@ def _touch(text: str, hit: SaidDate, whole: SaidDate) -> bool:
 
 
 def _no_day(text: str, hit: SaidDate) -> bool:
-    """ "Until today", "today's", "2026, Mar 4", a name: words that look like a day of their own."""
+    """ "Until today", "today's", "2026, Mar 4", a name, a part of an address: words that look like a
+    day of their own."""
     word, after = text[hit.start : hit.end], text[hit.end : hit.end + 12]
     before = text[max(0, hit.start - 12) : hit.start]
     today = word.casefold() in ("today", "heute", "今天")
     *_, last = ("", *before.casefold().split())
     named = word[:1].isupper() and before[-1:] == " " and before.rstrip()[-1:].isalpha()
     return (
-        after.startswith(("'s", "’s", "/", " I Learn"))
+        after.startswith(("'s", "’s", " I Learn"))
+        or before.endswith(_JOINED)
+        or bool(_JOINS.match(after))
         or (today and (last in _TO_THIS_DAY or bool(re.match(r"\s?\d", after))))
         or (today and named)
         or (not word.isalpha() and bool(_YEAR_BESIDE.search(before) or _YEAR_BEHIND.match(after)))
