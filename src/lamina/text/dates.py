@@ -389,7 +389,7 @@ def _possible(text: str, *, complete: bool) -> Iterator[_Rule]:
 _UNTIL = Listed("finders.until")
 _ANNOTATED = re.compile(r"\s?[(（][^()（）]{0,12}\d{4}-\d\d-\d\d")
 _QUOTED = re.compile(
-    r"(?m)^[ \t]*>.*$|(`+)[^\n]*?\1|[\"“”„][^\"“”„\n]*[\"“”]|«[^»\n]*»|[「『][^」』\n]*[」』]"
+    r"(?m)^[ \t]*>.*$|<!--.*?-->|(`+)[^\n]*?\1|[\"“”„][^\"“”„\n]*[\"“”]|«[^»\n]*»|[「『][^」』\n]*[」』]"
     r"|‘[^’\n]*’"
     r"|(?<!\w)'[^'\n]+'(?!\w)"
 )
@@ -436,7 +436,6 @@ def with_absolute_dates(
     parts: list[str] = []
     done = 0
     hits = find_dates(text, said)
-    whole = [hit for hit in hits if hit.complete]
     quoted = [found.span() for found in _QUOTED.finditer(text)]
     for hit in hits:
         habit = hit.bare and not bare and not _UNTIL.search(text, max(0, hit.start - 12), hit.start)
@@ -447,7 +446,7 @@ def with_absolute_dates(
             or abs((hit.day - said).days) > most_days
             or _ANNOTATED.match(text, hit.end)
             or any(first <= hit.start < last for first, last in quoted)
-            or any(_touch(text, hit, one) for one in whole)
+            or any(_touch(text, hit, one) for one in hits)
             or _no_day(text, hit)
         ):
             continue
@@ -456,11 +455,14 @@ def with_absolute_dates(
     return "".join((*parts, text[done:]))
 
 
-def _touch(text: str, hit: SaidDate, whole: SaidDate) -> bool:
-    """Do they name one day together: "Friday, 2026-03-06", "Apr 2-3 2026", "2026-03-06 (today)"?"""
-    ahead = hit.end <= whole.start
-    between = text[hit.end : whole.start] if ahead else text[whole.end : hit.start]
-    beside = hit.day == whole.day or between.lstrip()[:1] in tuple("(,（，")
+def _touch(text: str, hit: SaidDate, other: SaidDate) -> bool:
+    """Do they name one day together: "Friday, 2026-03-06", "Apr 2-3 2026", "2026-03-06 (today)",
+    "yesterday (5 May)"?"""
+    if other is hit or not (other.complete or other.day == hit.day):
+        return False
+    ahead = hit.end <= other.start
+    between = text[hit.end : other.start] if ahead else text[other.end : hit.start]
+    beside = hit.day == other.day or between.lstrip()[:1] in tuple("(,（，")
     one = ahead or hit.bare or beside or not text[hit.start : hit.end].isalpha()
     return one and len(between) <= 5 and not any(map(str.isalpha, between))
 
@@ -478,6 +480,8 @@ def _no_day(text: str, hit: SaidDate) -> bool:
         or before.endswith(_JOINED)
         or bool(_JOINS.match(after))
         or (today and (last in _TO_THIS_DAY or bool(re.match(r"\s?\d", after))))
+        or (today and before.endswith(("至", "到")))
+        or word.startswith(("may ", "march "))  # no months: "may 8 people come?"
         or (today and named)
         or (not word.isalpha() and bool(_YEAR_BESIDE.search(before) or _YEAR_BEHIND.match(after)))
     )
