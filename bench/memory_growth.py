@@ -14,7 +14,7 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -132,12 +132,14 @@ def project(root: Path) -> Path:
 
 def costs(
     root: Path, files: int, names: Sequence[str], *, alike: bool = True
-) -> tuple[float, dict[str, Cost]]:
+) -> Iterator[tuple[str, Cost, float]]:
+    """Command by command, as they are done: what it took, and what reading and hashing took."""
     memory = project(root)
     if files:
         fill(memory, files, alike=alike)
-    unit = read_and_hash(memory) if files else 0.0
-    return unit, {name: cost(root, _COMMANDS[name]) for name in names}
+    for name in names:
+        unit = read_and_hash(memory) if files else 0.0
+        yield name, cost(root, _COMMANDS[name]), unit
 
 
 def growth(
@@ -153,11 +155,10 @@ def growth(
         return figures
     with tempfile.TemporaryDirectory(prefix="lamina-growth-") as folder:
         places = (Path(folder) / str(number) for number in count())
-        costs(next(places), 0, names)  # so that all modules are compiled
-        _, bare = costs(next(places), 0, names)
+        dict.fromkeys(costs(next(places), 0, names))  # so that all modules are compiled
+        bare = {name: one for name, one, _ in costs(next(places), 0, names)}
         for files in sizes:
-            unit, spent = costs(next(places), files, names, alike=alike)
-            for name, one in spent.items():
+            for name, one, unit in costs(next(places), files, names, alike=alike):
                 taken = max(0.0, one.seconds - bare[name].seconds)
                 smallest.setdefault(name, taken)
                 figures.append(_figure(name, files, taken, unit, one, smallest[name]))

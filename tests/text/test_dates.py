@@ -109,6 +109,13 @@ NOVEMBER = date(2026, 11, 16)
         ("run `make tomorrow`", "run `make tomorrow`"),
         ("On 2026-11-16 (today) done", "On 2026-11-16 (today) done"),
         ("On 2026-11-12, yesterday, it broke", "On 2026-11-12, yesterday, it broke"),
+        (
+            "https://x.io/today notes/yesterday.md x-today",
+            "https://x.io/today notes/yesterday.md x-today",
+        ),
+        ("gestern (15. Nov.) und <!-- today -->", "gestern (15. Nov.) und <!-- today -->"),
+        ("yesterday (15 November) it broke", "yesterday (15 November) it broke"),
+        ("may 8 people come? 截至今天无问题", "may 8 people come? 截至今天无问题"),
         ("16.11.2026: heute umgestellt", "16.11.2026: heute umgestellt"),
         ("16.11.2026: gestern ging es", "16.11.2026: gestern (2026-11-15) ging es"),
     ],

@@ -389,12 +389,14 @@ def _possible(text: str, *, complete: bool) -> Iterator[_Rule]:
 _UNTIL = Listed("finders.until")
 _ANNOTATED = re.compile(r"\s?[(（][^()（）]{0,12}\d{4}-\d\d-\d\d")
 _QUOTED = re.compile(
-    r"(?m)^[ \t]*>.*$|(`+)[^\n]*?\1|[\"“”„][^\"“”„\n]*[\"“”]|«[^»\n]*»|[「『][^」』\n]*[」』]"
+    r"(?m)^[ \t]*>.*$|<!--.*?-->|(`+)[^\n]*?\1|[\"“”„][^\"“”„\n]*[\"“”]|«[^»\n]*»|[「『][^」』\n]*[」』]"
     r"|‘[^’\n]*’"
     r"|(?<!\w)'[^'\n]+'(?!\w)"
 )
 _YEAR_BESIDE = re.compile(r"20\d\d\W{1,3}$")
 _YEAR_BEHIND = re.compile(r"[-–~/. ,(]{0,3}(?:\d{1,2}(?:st|nd|rd|th)?,? )?20\d\d\b")
+_JOINED = tuple("/\\_.-=@#&?~")  # within an address, a path or a name of code
+_JOINS = re.compile(r"[/\\_=@&]|[.-]\w")
 _TO_THIS_DAY = frozenset("until till to through bis like as than".split())  # noqa: SIM905 - a word list
 
 
@@ -434,7 +436,6 @@ def with_absolute_dates(
     parts: list[str] = []
     done = 0
     hits = find_dates(text, said)
-    whole = [hit for hit in hits if hit.complete]
     quoted = [found.span() for found in _QUOTED.finditer(text)]
     for hit in hits:
         habit = hit.bare and not bare and not _UNTIL.search(text, max(0, hit.start - 12), hit.start)
@@ -445,7 +446,7 @@ def with_absolute_dates(
             or abs((hit.day - said).days) > most_days
             or _ANNOTATED.match(text, hit.end)
             or any(first <= hit.start < last for first, last in quoted)
-            or any(_touch(text, hit, one) for one in whole)
+            or any(_touch(text, hit, one) for one in hits)
             or _no_day(text, hit)
         ):
             continue
@@ -454,25 +455,33 @@ def with_absolute_dates(
     return "".join((*parts, text[done:]))
 
 
-def _touch(text: str, hit: SaidDate, whole: SaidDate) -> bool:
-    """Do they name one day together: "Friday, 2026-03-06", "Apr 2-3 2026", "2026-03-06 (today)"?"""
-    ahead = hit.end <= whole.start
-    between = text[hit.end : whole.start] if ahead else text[whole.end : hit.start]
-    beside = hit.day == whole.day or between.lstrip()[:1] in tuple("(,（，")
+def _touch(text: str, hit: SaidDate, other: SaidDate) -> bool:
+    """Do they name one day together: "Friday, 2026-03-06", "Apr 2-3 2026", "2026-03-06 (today)",
+    "yesterday (5 May)"?"""
+    if other is hit or not (other.complete or other.day == hit.day):
+        return False
+    ahead = hit.end <= other.start
+    between = text[hit.end : other.start] if ahead else text[other.end : hit.start]
+    beside = hit.day == other.day or between.lstrip()[:1] in tuple("(,（，")
     one = ahead or hit.bare or beside or not text[hit.start : hit.end].isalpha()
     return one and len(between) <= 5 and not any(map(str.isalpha, between))
 
 
 def _no_day(text: str, hit: SaidDate) -> bool:
-    """ "Until today", "today's", "2026, Mar 4", a name: words that look like a day of their own."""
+    """ "Until today", "today's", "2026, Mar 4", a name, a part of an address: words that look like a
+    day of their own."""
     word, after = text[hit.start : hit.end], text[hit.end : hit.end + 12]
     before = text[max(0, hit.start - 12) : hit.start]
     today = word.casefold() in ("today", "heute", "今天")
     *_, last = ("", *before.casefold().split())
     named = word[:1].isupper() and before[-1:] == " " and before.rstrip()[-1:].isalpha()
     return (
-        after.startswith(("'s", "’s", "/", " I Learn"))
+        after.startswith(("'s", "’s", " I Learn"))
+        or before.endswith(_JOINED)
+        or bool(_JOINS.match(after))
         or (today and (last in _TO_THIS_DAY or bool(re.match(r"\s?\d", after))))
+        or (today and before.endswith(("至", "到")))
+        or word.startswith(("may ", "march "))  # no months: "may 8 people come?"
         or (today and named)
         or (not word.isalpha() and bool(_YEAR_BESIDE.search(before) or _YEAR_BEHIND.match(after)))
     )
