@@ -22,7 +22,6 @@ from lamina.local.facts import (
     correction,
     date_that_matters,
     fitting,
-    place_of_things,
     role,
     telling,
     wish,
@@ -288,8 +287,7 @@ def _room_after(message: list[Sentence], place: int) -> bool:
 def _first_find(message: list[Sentence], place: int, rules: Cues) -> Find | None:
     sentence = message[place]
     return (
-        place_of_things(sentence)
-        or date_that_matters(sentence, rules)
+        date_that_matters(sentence, rules)
         or rule(message, place, rules)
         or role(sentence, rules)
         or correction(message, place, rules)

@@ -1,4 +1,4 @@
-"""Finds plain facts: who the user is, what is due when, where things are kept. Pure."""
+"""Finds plain facts: who the user is, what is due when, what was settled. Pure."""
 
 from __future__ import annotations
 
@@ -9,13 +9,12 @@ from lamina.local.finding import (
     ASKED,
     CORRECTED,
     DATE,
-    PLACE,
     ROLE,
     TOLD,
     Find,
 )
 from lamina.memories import MemoryType
-from lamina.text.cue_words import EMAIL, IDENTIFIER, LANGUAGES, PATH, SYSTEMS, URL, Cues
+from lamina.text.cue_words import EMAIL, IDENTIFIER, PATH, SYSTEMS, URL, Cues
 from lamina.text.dates import find_dates
 from lamina.text.lists import Listed, words
 from lamina.text.own_words import Sentence, asked_at
@@ -185,36 +184,7 @@ _NAMED_EVENT = Listed("finders.named_event")
 NAMELESS = Listed("finders.nameless")
 
 
-def place_of_things(sentence: Sentence) -> Find | None:
-    """Where something is kept, outside the repository."""
-    text, plain = sentence.text, sentence.plain
-    system, url = SYSTEMS.search(plain), URL.search(text)
-    if not (system or url) or CHORE_START.match(plain):
-        return None
-    labelled = _LABELLED_URL.match(text)
-    if (url and _ONE_ITEM.search(url[0]) and not labelled) or TICKET.search(plain):
-        return None
-    if not labelled and not _placed(plain) and not _EQUATED.match(plain):
-        return None
-    if url and not labelled and not _LASTING_THING.search(plain):
-        return None
-    if not url and (SOURCE_FILE.search(plain) or PAST.search(plain)):
-        return None
-    return Find("reference", finding.without_opener(text), (sentence,), PLACE)
-
-
-_LASTING_THING = words("finders.lasting_thing")
-_LABELLED_URL = Listed("finders.labelled_url")
-
-
-def _placed(plain: str) -> bool:
-    """Short lines with a product's name in them hide their language."""
-    return any(cues.placed.search(plain) for cues in LANGUAGES.values())
-
-
-_EQUATED = re.compile(r"(?i)[a-z][\w -]{3,30} = \w")  # "bugs = linear"
 TICKET = re.compile(r"\b[A-Z]{2,8}-\d+\b")
-_ONE_ITEM = Listed("finders.one_item")
 CHORE_START = Listed("finders.chore_start")
 SOURCE_FILE = re.compile(
     r"\b[\w-]+\.[a-z]{1,4}\b(?<!\.com)(?<!\.net)(?<!\.org)|\b(?:src|lib|app|tests?)/|\(\)"

@@ -32,7 +32,6 @@ from lamina.local.finding import (
     CONFIRMED,
     CORRECTED,
     DATE,
-    PLACE,
     REPEATED,
     ROLE,
     RULE,
@@ -158,7 +157,7 @@ _SURER: dict[MemoryType, float] = {
 }
 # … and if a rule speaks for it.
 _DOUBTED = {
-    ASKED: 0.06, CONFIRMED: 0.05, RULE: 0.6, DATE: 0.25, CORRECTED: 0.0, PLACE: 0.15, ROLE: 0.35, TOLD: 0.0
+    ASKED: 0.06, CONFIRMED: 0.05, RULE: 0.6, DATE: 0.25, CORRECTED: 0.0, ROLE: 0.35, TOLD: 0.0
 }  # fmt: skip
 _PLAIN = {RULE: 0.25, DATE: 0.0}  # … and its words leave no doubt
 _MAY_LAST = 0.3  # set by hand on sentences of our own
