@@ -143,9 +143,8 @@ class Kept:
     def changes(self) -> Changes:
         projection, places = self.talk.state.ledger.projection, self.talk.places
         for number in range(self._placed, len(places)):
-            self._stands |= {
-                place: (number, at) for at, place in enumerate(places[number]) if place
-            }
+            at = {place: (number, at) for at, place in enumerate(places[number]) if place}
+            self._stands |= at
         self._placed = len(places)
         edited = [((row.entry, row.number), row.block) for row in projection.rows if row.edit]
         replaced = {self._stands[at]: block for at, block in edited if at in self._stands}
