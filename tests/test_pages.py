@@ -17,7 +17,11 @@ from typing import NamedTuple
 
 import pytest
 
-from lamina.cli.main import build_parser
+from lamina.cli.main import build_parser, main
+from lamina.ledger import edits, log
+from lamina.ledger.places import project_folder
+from lamina.ledger.record import Ledger
+from lamina.messages import Usage, text
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -100,6 +104,59 @@ def test_every_command_is_one_that_the_program_takes(block: Block) -> None:
             assert named <= {*extras["optional-dependencies"]}, line
         else:
             assert program in {"git", "claude", "codex", "createdb"}, line
+
+
+# Commands that serve until they are ended, talk with a person, or need another program or a server,
+# and the tests that run them.
+ELSEWHERE = {
+    "agents": "tests/agents",
+    "chat": "tests/conversation",
+    "gateway": "tests/gateway",
+    "team": "tests/team",
+    "ui": "tests/web",
+    "wrap": "tests/gateway",
+}
+
+
+@pytest.mark.parametrize("block", [b for b in BLOCKS if b.kind == "sh" and not b.mark], ids=str)
+def test_every_command_that_ends_by_itself_does_its_work(
+    block: Block, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a home and a project that hold what the pages name."""
+    project = tmp_path / "project"
+    (project / "notes").mkdir(parents=True)
+    for name in ("AGENTS.md", "notes/deploy.md"):
+        (project / name).write_text("Deploys never happen on Fridays.\n")
+    (project / "mem0.json").write_text('[{"memory": "Deploys never happen on Fridays."}]')
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("LAMINA_HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(project)
+    session = (
+        project_folder(tmp_path / "home", project) / "01a1e712-0000-4000-8000-000000000000.jsonl"
+    )
+    recorded = Ledger.of()
+    recorded.append(edits.frame([], [], "none", {}))
+    recorded.append(edits.message("user", [text("What did we decide about the cache?")], ["typed"]))
+    recorded.append(edits.answer([text("That it stays warm.")], Usage(5, 5)))
+    written = b"".join(log.encode(entry) + b"\n" for entry in recorded.entries)
+    claudes = tmp_path / ".claude" / "projects" / session.parent.name / "memory"
+    claudes.mkdir(parents=True)
+    (claudes / "deploys.md").write_text(
+        "---\nname: Deploys\ntype: project\n---\n\nNever on Fridays.\n"
+    )
+    for path in (session, project / "SESSION.jsonl", claudes.with_name(session.name)):
+        path.write_bytes(written)
+    for line in block.text.splitlines():
+        words = shlex.split(line, comments=True)
+        if not words or Path(words[0]).name != "lamina":
+            continue
+        kind = "team" if "--team" in words else words[1]
+        if kind in ELSEWHERE:
+            assert (ROOT / ELSEWHERE[kind]).is_dir()
+            continue
+        given = [str(Path(word).expanduser()) if word[0] == "~" else word for word in words[1:]]
+        answer = ["--yes"] if words[2:3] in (["install"], ["remove"]) else []  # it asks
+        assert main([*given, *answer]) == 0, line
 
 
 @pytest.mark.parametrize("block", [b for b in BLOCKS if b.kind in PARSED], ids=str)
