@@ -1,1 +1,1 @@
-"""Layer 7: agents beside the main one. Today: the fork, on which background work stands."""
+"""Layer 7: agents beside the conversation, in this process, in others and on other hosts."""
