@@ -124,8 +124,9 @@ def sent_by(name: str, recordings: Sequence[Recording], python: str) -> list[Any
         source, target = Path(folder) / "in.json", Path(folder) / "out.json"
         source.write_text(json.dumps(conversations), "utf-8")
         script, *_ = APART.get(name.partition(" ")[0], ("cache_peers.py",))
+        # -P: the folder of the script has an `agents` of ours, which is not the peer's package.
         script = str(Path(__file__).with_name(script))
-        subprocess.run([python, script, name, str(source), str(target)], check=True)
+        subprocess.run([python, "-P", script, name, str(source), str(target)], check=True)
         return json.loads(target.read_text("utf-8"))
 
 
