@@ -25,7 +25,7 @@ _MARKS = re.compile(
 )
 _PIECES = re.compile(r"[;,.:!—–。，；]\s*|\s+(?:and|und)\s+")
 _CLAUSES = re.compile(r"[;,:.!—–]")
-_WRITTEN_OUT = re.compile(r"\s?\(\d{4}-\d\d-\d\d\)")
+_WRITTEN_OUT = re.compile(r" ?\([-\d]{10}\)")  # as a date is
 _LIKE = 5  # letters that "allergy" and "allergic" share
 
 

@@ -400,7 +400,7 @@ _TOLD = frozenset(
     """said told met wrote asked agreed decided reported noted announced sagte schrieb meldete
     beschlossen""".split()  # noqa: SIM905 - a word list
 )
-_SPAN = re.compile(r"\s*(?:[-–—/&,]|to|and|bis|und|至|到)\s*\d")  # more than one day
+_AND = ("to", "and", "bis", "und", "至", "到")  # between two days
 _FAR = 90  # days from its anchor within which a day without a year is sure
 
 
@@ -415,8 +415,10 @@ def _own_day(paragraph: str) -> tuple[date | None, int]:
         return None, 0
     first = days[0]
     before = re.findall(r"[^\W\d_]+", paragraph[: first.start].casefold())
-    if _SPAN.match(paragraph, first.end):
-        return None, 0
+    behind = paragraph[first.end : first.end + 12].lstrip()
+    others = [behind.lstrip("-–—/&, "), *(behind.removeprefix(word).lstrip() for word in _AND)]
+    if any(other != behind and other[:1].isdigit() for other in others):
+        return None, 0  # more than one day
     told = before[-1:] in (["on"], ["am"]) and not _TOLD.isdisjoint(before) and len(days) == 1
     return (first.day, first.end) if told or _HEAD.issuperset(before) else (None, 0)
 

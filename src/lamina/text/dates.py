@@ -396,7 +396,6 @@ _QUOTED = re.compile(
 _YEAR_BESIDE = re.compile(r"20\d\d\W{1,3}$")
 _YEAR_BEHIND = re.compile(r"[-–~/. ,(]{0,3}(?:\d{1,2}(?:st|nd|rd|th)?,? )?20\d\d\b")
 _JOINED = tuple("/\\_.-=@#&?~")  # within an address, a path or a name of code
-_JOINS = re.compile(r"[/\\_=@&]|[.-]\w")
 _TO_THIS_DAY = frozenset("until till to through bis like as than".split())  # noqa: SIM905 - a word list
 
 
@@ -476,10 +475,10 @@ def _no_day(text: str, hit: SaidDate) -> bool:
     *_, last = ("", *before.casefold().split())
     named = word[:1].isupper() and before[-1:] == " " and before.rstrip()[-1:].isalpha()
     return (
-        after.startswith(("'s", "’s", " I Learn"))
+        after.startswith(("'s", "’s", " I Learn", *"/\\_=@&"))
         or before.endswith(_JOINED)
-        or bool(_JOINS.match(after))
-        or (today and (last in _TO_THIS_DAY or bool(re.match(r"\s?\d", after))))
+        or (after[:1] in tuple(".-") and after[1:2].isalnum())
+        or (today and (last in _TO_THIS_DAY or after[:2].strip()[:1].isdigit()))
         or (today and before.endswith(("至", "到")))
         or word.startswith(("may ", "march "))  # no months: "may 8 people come?"
         or (today and named)
