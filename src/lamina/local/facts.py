@@ -122,7 +122,7 @@ def telling(sentence: Sentence, rules: Cues) -> Find | None:
         of_user = sure and rules.habit.search(sure)
     planned = _UPCOMING.search(plain) if _is_ahead(sentence) else None
     told = of_user or settled or planned
-    if not told or (PATH.search(plain) and not settled):
+    if not told or (PATH.search(plain) and not (settled or named)):
         return None
     if any(other.search(plain) for other in (_FOR_NOW, _AT_WORK, _NOT_MEANT)):
         return None
@@ -138,7 +138,7 @@ def telling(sentence: Sentence, rules: Cues) -> Find | None:
     # "I prefer short answers" tells of the user, and of how to answer.
     certain, why = not _TASTE.search(plain), finding.reason_in(text, rules)
     kind: MemoryType = "user" if of_user else "project"
-    bar = _ONLY_NAMED if told is named else None
+    bar = _ONLY_NAMED if told is named and not told[0].startswith("I") else None
     return Find(kind, text, (sentence,), TOLD, why, certain=certain, bar=bar)
 
 
