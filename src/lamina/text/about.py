@@ -416,7 +416,8 @@ def _tied(one: str, other: str, between: str, *, apart: bool) -> bool:
         return True
     if apart or _is_short(a):
         return not apart
-    return not (kinds <= {_ASKED, _ORDERED} or kinds <= {_OF_THEM, _ASKED})
+    answered = (_kind(one), _kind(other)) == (_ASKED, _ORDERED)
+    return answered or not (kinds <= {_ASKED, _ORDERED} or kinds <= {_OF_THEM, _ASKED})
 
 
 def _leans(words: Sequence[str]) -> bool:
@@ -484,5 +485,19 @@ def only_explains(sentence: str) -> bool:
     words = tokens(sentence)
     if words[:1] and words[0] in _list("opens"):
         return _list("rules").isdisjoint(words)
-    joined = {",", ";", ":", "and", "then", "und", "dann"}
+    joined = {
+        ",",
+        ";",
+        ":",
+        "and",
+        "then",
+        "und",
+        "dann",
+        "every",
+        "each",
+        "all",
+        "any",
+        "每",
+        "所",
+    }
     return len(words) <= _MOST_REASON and (joined | (_list("rules") - _IS)).isdisjoint(words)
