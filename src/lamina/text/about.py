@@ -485,19 +485,5 @@ def only_explains(sentence: str) -> bool:
     words = tokens(sentence)
     if words[:1] and words[0] in _list("opens"):
         return _list("rules").isdisjoint(words)
-    joined = {
-        ",",
-        ";",
-        ":",
-        "and",
-        "then",
-        "und",
-        "dann",
-        "every",
-        "each",
-        "all",
-        "any",
-        "每",
-        "所",
-    }
+    joined = {*",;:每所", "and", "then", "und", "dann", "every", "each", "all", "any"}
     return len(words) <= _MOST_REASON and (joined | (_list("rules") - _IS)).isdisjoint(words)
