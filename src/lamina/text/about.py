@@ -466,7 +466,8 @@ def _stands_alone(sentence: str) -> bool:
     """Does it say by itself what it is, whatever was asked?"""
     words = tokens(sentence)
     standing = bool(classify(sentence).keeps) or not _list("standing").isdisjoint(words)
-    return standing or not {"i", "we", "ich", "wir", "我"}.isdisjoint(words)
+    praise = words[0] in ("super", "great", "perfect", "nice", "prima")
+    return standing or praise or not {"i", "we", "ich", "wir", "我"}.isdisjoint(words)
 
 
 def _with_days(sentence: str) -> str:
