@@ -183,7 +183,7 @@ def test_what_was_logged_becomes_a_memory_by_a_dream_and_stays_whose_it_was(tmp_
 
     async def story() -> None:
         async with place.open(steps, config=DAILY) as session:
-            await session.ask(f"Remember: {rule} {fact}")
+            await session.ask(f"Remember: {rule}\n\n{fact}")
         async with place.open("none", config=DAILY) as session:
             await dream.run(session.state)
 

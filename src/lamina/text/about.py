@@ -416,7 +416,8 @@ def _tied(one: str, other: str, between: str, *, apart: bool) -> bool:
         return True
     if apart or _is_short(a):
         return not apart
-    return not (kinds <= {_ASKED, _ORDERED} or kinds <= {_OF_THEM, _ASKED})
+    answered = (_kind(one), _kind(other)) == (_ASKED, _ORDERED)
+    return answered or not (kinds <= {_ASKED, _ORDERED} or kinds <= {_OF_THEM, _ASKED})
 
 
 def _leans(words: Sequence[str]) -> bool:
@@ -465,7 +466,8 @@ def _stands_alone(sentence: str) -> bool:
     """Does it say by itself what it is, whatever was asked?"""
     words = tokens(sentence)
     standing = bool(classify(sentence).keeps) or not _list("standing").isdisjoint(words)
-    return standing or not {"i", "we", "ich", "wir", "我"}.isdisjoint(words)
+    praise = words[0] in ("super", "great", "perfect", "nice", "prima")
+    return standing or praise or not {"i", "we", "ich", "wir", "我"}.isdisjoint(words)
 
 
 def _with_days(sentence: str) -> str:
@@ -484,5 +486,5 @@ def only_explains(sentence: str) -> bool:
     words = tokens(sentence)
     if words[:1] and words[0] in _list("opens"):
         return _list("rules").isdisjoint(words)
-    joined = {",", ";", ":", "and", "then", "und", "dann"}
+    joined = {*",;:每所", "and", "then", "und", "dann", "every", "each", "all", "any"}
     return len(words) <= _MOST_REASON and (joined | (_list("rules") - _IS)).isdisjoint(words)
