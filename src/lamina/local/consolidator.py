@@ -100,8 +100,7 @@ def consolidate(
     from which day relative dates count (None: nobody knows). `labels` holds, for memories that are
     not the user's own word, what their index line ends with; such a memory never takes in one that
     is, nor replaces it, unless `overrules` knows better by the history. `by_hand` says which ones
-    somebody wrote past the store: those never age out. `others` are files that are
-    no memories. `compare`: look for `quarrels` too.
+    somebody wrote past the store: those never age out. `others` are files, but no memories.
     """
     working = WorkingSet(
         memories,
