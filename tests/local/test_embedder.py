@@ -66,12 +66,10 @@ def test_a_table_of_one_s_own_can_be_used() -> None:
     vectors = np.zeros((2, DIMENSIONS), np.int8)
     vectors[0, 0], vectors[1, 1] = 1, 2
     bytes_ = np.array([127, 255], np.uint8)
-    none = {"related": bytes_[:0], "related_counts": bytes_[:0]}
     names = np.frombuffer(b"a\nb", np.uint8)
     scales = np.ones(2, np.float16)
-    table = WordVectors(
-        {"terms": names, "vectors": vectors, "scales": scales, "rarity": bytes_, **none}
-    )
+    words = {"terms": names, "vectors": vectors, "scales": scales, "rarity": bytes_}
+    table = WordVectors({**words, "related": bytes_[:0], "related_counts": bytes_[:0]})
     assert len(table) == 2
     assert "a" in table
     direction = table.embed({"a": 3.0, "c": 9.0})
