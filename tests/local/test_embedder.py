@@ -63,18 +63,13 @@ def test_a_likeness_does_not_depend_on_where_a_row_stands(
 
 
 def test_a_table_of_one_s_own_can_be_used() -> None:
-    vectors = np.zeros((2, DIMENSIONS), np.float32)
-    vectors[0, 0], vectors[1, 1] = 1.0, 2.0
-    table = WordVectors(
-        {
-            "terms": np.frombuffer(b"a\nb", np.uint8),
-            "vectors": vectors,
-            "scales": np.ones(2, np.float32),
-            "rarity": np.array([128, 255], np.uint8),
-            "related": np.array([], np.int32),
-            "related_counts": np.zeros(2, np.int32),
-        }
-    )
+    vectors = np.zeros((2, DIMENSIONS), np.int8)
+    vectors[0, 0], vectors[1, 1] = 1, 2
+    bytes_ = np.array([127, 255], np.uint8)
+    names = np.frombuffer(b"a\nb", np.uint8)
+    scales = np.ones(2, np.float16)
+    words = {"terms": names, "vectors": vectors, "scales": scales, "rarity": bytes_}
+    table = WordVectors({**words, "related": bytes_[:0], "related_counts": bytes_[:0]})
     assert len(table) == 2
     assert "a" in table
     direction = table.embed({"a": 3.0, "c": 9.0})

@@ -99,8 +99,8 @@ def consolidate(
     `in_vain` were shown again and again and never of use; `said` knows better than the file's time
     from which day relative dates count (None: nobody knows). `labels` holds, for memories that are
     not the user's own word, what their index line ends with; such a memory never takes in one that
-    is, nor replaces it, unless `overrules` knows better by the history. What somebody wrote
-    `by_hand` never ages out. `others` are no memories. `compare`: look for `quarrels` too.
+    is, nor replaces it, unless `overrules` knows better by the history. `by_hand` says which ones
+    somebody wrote past the store: those never age out. `others` are files, but no memories.
     """
     working = WorkingSet(
         memories,
