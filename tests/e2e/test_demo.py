@@ -76,5 +76,5 @@ def test_what_to_try_next_runs_as_printed_and_shows_memories_with_their_source(
     assert ran.returncode == 0, ran.stderr
     assert "feedback_dont_round_prices_anywhere" in ran.stdout
     assert re.search(r"you typed in session \w+: “No, don't round prices", ran.stdout)
-    assert "Don't round prices anywhere in this project." in ran.stdout
+    assert "don't round prices anywhere in this project." in ran.stdout
     assert not (tmp_path / ".lamina").exists()

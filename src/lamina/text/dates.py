@@ -389,7 +389,7 @@ def _possible(text: str, *, complete: bool) -> Iterator[_Rule]:
 _UNTIL = Listed("finders.until")
 _ANNOTATED = re.compile(r"\s?[(（][^()（）]{0,12}\d{4}-\d\d-\d\d")
 _QUOTED = re.compile(
-    r"(?m)^[ \t]*>.*$|<!--.*?-->|(`+)[^\n]*?\1|[\"“”„][^\"“”„\n]*[\"“”]|«[^»\n]*»|[「『][^」』\n]*[」』]"
+    r"(?m)^[ \t]*>.*$|<!--[^<\n]*-->|(`+)[^\n]*?\1|[\"“”„][^\"“”„\n]*[\"“”]|«[^»\n]*»|[「『][^」』\n]*[」』]"
     r"|‘[^’\n]*’"
     r"|(?<!\w)'[^'\n]+'(?!\w)"
 )
@@ -436,7 +436,7 @@ def with_absolute_dates(
     done = 0
     hits = find_dates(text, said)
     quoted = [found.span() for found in _QUOTED.finditer(text)]
-    for hit in hits:
+    for number, hit in enumerate(hits):
         habit = hit.bare and not bare and not _UNTIL.search(text, max(0, hit.start - 12), hit.start)
         if (
             hit.complete
@@ -445,7 +445,7 @@ def with_absolute_dates(
             or abs((hit.day - said).days) > most_days
             or _ANNOTATED.match(text, hit.end)
             or any(first <= hit.start < last for first, last in quoted)
-            or any(_touch(text, hit, one) for one in hits)
+            or any(_touch(text, hit, one) for one in hits[max(0, number - 2) : number + 3])
             or _no_day(text, hit)
         ):
             continue
