@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING, Any
 from lamina.cache.guard import DROP_SHARE, DROP_TOKENS
 from lamina.cache.prices import cost, price_of
 from lamina.cache.simulate import Paid, Paper, Sent
+from lamina.cache.spend import Tee
 from lamina.conversation.bodies import Form, form_of
 from lamina.conversation.kept import Asked, Changes, Conversations
 from lamina.conversation.reading import Reader
-from lamina.gateway.tee import Tee
 from lamina.ledger.places import RESULTS, scratch_folder
 from lamina.messages import Json, Usage, as_object, blocks_of
 
