@@ -307,6 +307,16 @@ def keep(talk: Talk, seconds: float, price: int = 4_000, life: int = 300) -> Non
     talk.ledger.append(edits.state(ASIDE, {"price": price, "kept": life}))
 
 
+@pytest.mark.spec("F14", "I7")
+def test_an_answer_that_is_known_only_with_the_next_request_keeps_no_cache_itself() -> None:
+    talk = Talk()
+    asked(talk, 10)
+    keep(talk, 280)
+    talk.ledger.append(edits.message("assistant", [text("said long ago")], "model"))
+    asked(talk, 200)
+    assert talk.account.saved == pytest.approx(1.15 * 40_000 - 4_000)
+
+
 @pytest.mark.spec("F14", "F10")
 def test_a_pause_that_was_bridged_earns_the_writing_and_costs_what_bridged_it() -> None:
     talk = Talk()

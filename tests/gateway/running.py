@@ -15,6 +15,7 @@ from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any, Self
 
+import h11
 from tests.wire.cache import PromptCache
 from tests.wire.server import Answer, WireServer
 
@@ -26,6 +27,7 @@ from lamina.gateway.server import Gateway
 
 Json = dict[str, Any]
 WAIT = 20.0  # seconds until a test gives up
+NOTHING = h11.Request(method="POST", target="/nothing", headers=[("Host", "here")])
 
 
 class Loop:
@@ -49,13 +51,18 @@ class Loop:
 
 @contextmanager
 def gateway_to(url: str, desk: Callable[[], Desk] | None = None) -> Iterator[Gateway]:
-    with Loop() as loop:
-        gateway = Gateway(Upstream(url), desk() if desk else None)
-        loop.run(gateway.start())
-        try:
-            yield gateway
-        finally:
-            loop.run(gateway.close())
+    with Loop() as loop, gateway_in(loop, url, desk) as gateway:
+        yield gateway
+
+
+@contextmanager
+def gateway_in(loop: Loop, url: str, desk: Callable[[], Desk] | None) -> Iterator[Gateway]:
+    gateway = Gateway(Upstream(url), desk() if desk else None)
+    loop.run(gateway.start())
+    try:
+        yield gateway
+    finally:
+        loop.run(gateway.close())
 
 
 class Provider:
@@ -190,10 +197,17 @@ class Agent:
     sets; behind the gateway a provider with a prompt cache."""
 
     def __init__(
-        self, folder: Path, wire: WireServer, *, acts: bool = True, recalls: bool = False
+        self,
+        folder: Path,
+        wire: WireServer,
+        *,
+        acts: bool = True,
+        recalls: bool = False,
+        lives: bool = False,
     ) -> None:
         folder.mkdir(exist_ok=True)
-        self.folder, self.wire, self.acts, self.recalls = folder, wire, acts, recalls
+        self.folder, self.wire = folder, wire
+        self.acts, self.recalls, self.lives = acts, recalls, lives
         self.now = 1_000_000.0
         self.cache = PromptCache(now=self.now)
         self.told: list[str] = []
@@ -209,12 +223,14 @@ class Agent:
                 load(self.folder, home=self.folder / "home"),
                 acts=self.acts,
                 recalls=self.recalls,
+                lives=self.lives,
                 tell=self.told.append,
                 now=lambda: self.now,
             )
             return self.desk
 
-        self.gateway = self._open.enter_context(gateway_to(self.upstream, desk))
+        self._loop = self._open.enter_context(Loop())
+        self.gateway = self._open.enter_context(gateway_in(self._loop, self.upstream, desk))
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -245,6 +261,14 @@ class Agent:
         assert status == 200
         self.now += seconds
         return self.wire.received[-1].body
+
+    def away(self, seconds: float) -> list[Json]:
+        """Nothing is asked for so long; what the provider got meanwhile, the gateway looking once."""
+        before = len(self.wire.received)
+        self.now += seconds
+        self._loop.run(self.gateway.keep_warm())
+        self._loop.run(self.desk.before(NOTHING, b""))  # what is booked beside it is booked
+        return [one.body for one in self.wire.received[before:]]
 
     def ledgers(self) -> list[Path]:
         return sorted(self.folder.glob("home/projects/*/conversations/*.jsonl"))

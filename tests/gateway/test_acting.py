@@ -17,10 +17,9 @@ from tests.wire.server import Answer, WireServer, fails
 
 from lamina.cache import simulate
 from lamina.cache.prices import cost, money_text, price_of
-from lamina.cache.spend import Spend
+from lamina.cache.spend import Spend, anthropic_usage
 from lamina.cli.main import main
 from lamina.conversation import kept
-from lamina.conversation.usage import anthropic_usage
 from lamina.integrations.library import Memory
 from lamina.integrations.mcp_calls import Calls
 from lamina.integrations.mcp_stdio import TOOLS

@@ -16,10 +16,9 @@ import zstandard
 from tests.gateway.running import Agent, asking, work
 from tests.wire.server import Answer, WireServer, fails
 
-from lamina.cache.spend import Spend
+from lamina.cache.spend import Spend, Tee
 from lamina.cli.main import main
 from lamina.conversation.bodies import form_of
-from lamina.gateway.tee import Tee
 from lamina.messages import Usage
 from lamina.replay.readers import read_recording
 

@@ -99,3 +99,11 @@ def test_a_command_of_the_agent_s_own_that_is_no_session_gets_no_options(
     wrap: Callable[..., Started],
 ) -> None:
     assert wrap("claude", "--act", "--", "mcp", "list")["args"] == ["mcp", "list"]
+
+
+def test_requests_of_our_own_are_announced_before_the_agent_has_the_screen(
+    wrap: Callable[..., Started], capsys: pytest.CaptureFixture[str]
+) -> None:
+    for words, told in ((["--act"], False), (["--act", "--lifetime"], True)):
+        wrap("claude", *words)
+        assert ("requests of Lamina's own" in capsys.readouterr().err) == told

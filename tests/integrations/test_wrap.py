@@ -24,8 +24,7 @@ from tests.wire.server import Answer, WireServer, fails, says
 
 import lamina
 from lamina.cache.prices import cost, price_of
-from lamina.cache.spend import Spend
-from lamina.conversation.usage import anthropic_usage
+from lamina.cache.spend import Spend, anthropic_usage
 from lamina.errors import UsageError
 from lamina.messages import Usage
 

@@ -272,7 +272,8 @@ class Account:
         self._view += size
         self._keep_out(-extra)
         self._said += size - extra
-        if entry.get("role") == "assistant":
+        # Another program's answer is known with its next request: what was kept meanwhile is not its doing.
+        if entry.get("role") == "assistant" and not self.kept:
             self._last_word = written_at(entry)
             self._alone = max(self._alone, written_at(entry) + self.rates.life)
             self._until = max(self._until, self._alone)

@@ -1,5 +1,6 @@
 """How long a provider's prompt cache really lives: asked of the provider itself, with a few prompts
-that cost cents, because no recording can tell; and what it answered, kept by model and address.
+that cost cents, because no recording can tell; and what it answered, kept by model and address. And how
+another program's request says it: the marks in its body, in Anthropic's form.
 
 Talks to one model. Touches `<home>/cache-test.json`.
 """
@@ -7,7 +8,7 @@ Talks to one model. Touches `<home>/cache-test.json`.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from lamina.cache.prices import Price, cost, price_of
 from lamina.cache.simulate import FIVE_MINUTES, ONE_HOUR
 from lamina.events import quiet
 from lamina.ledger.places import write_private
-from lamina.messages import Message, Request, Usage, text
+from lamina.messages import Json, Message, Request, Usage, as_object, dicts, text
 from lamina.ports import Clock, Model
 
 FILE = "cache-test.json"
@@ -28,6 +29,10 @@ _AGAIN, _LATE, _LAST = 240.0, 330.0, 570.0
 _LINE = "{number}: the quick brown fox jumps over the lazy dog, and nobody needs to know why.\n"
 _LINE_TOKENS = 18  # at least
 _SPARE = 1.3  # times the least that is cached at all
+_MARK = (
+    b'"cache_control"'  # never within a string, where its last quote would have a slash before it
+)
+_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,3 +141,42 @@ def _read(home: Path) -> dict[str, dict[str, Any]]:
         return msgspec.json.decode((home / FILE).read_bytes(), type=dict[str, dict[str, Any]])
     except (OSError, msgspec.MsgspecError):
         return {}
+
+
+# ---- another program's request
+
+
+def ours_to_choose(raw: bytes, given: Json, marked: Iterable[Message]) -> bool:
+    """Whether a body has marks of which none says how long, and nothing else that looks like one.
+    `marked`: its messages that have some."""
+    parts = [given, *dicts(given.get("tools")), *dicts(given.get("system"))]
+    parts += [block for message in marked for block in dicts(message.get("content"))]
+    marks = [as_object(part["cache_control"]) for part in parts if "cache_control" in part]
+    plain = all(mark.get("type") == "ephemeral" and "ttl" not in mark for mark in marks)
+    return bool(marks) and plain and raw.count(_MARK) == len(marks)
+
+
+def for_an_hour(raw: bytes) -> bytes:
+    """A body that has such marks, with the hour put into each; all else stays as it is written."""
+    pieces, done = list[bytes](), 0
+    while (at := raw.find(_MARK, done)) >= 0:
+        end = raw.index(b"}", at)
+        pieces += (raw[done:end], b',"ttl":"1h"')
+        done = end
+    return b"".join([*pieces, raw[done:]])
+
+
+def asked_again(raw: bytes) -> bytes:
+    """The same request for one token of an answer, in one piece: it reads the cache, and so keeps it.
+    b"": not without other instructions for the model, which the cache does not know."""
+    try:
+        given = _members(raw)
+    except msgspec.MsgspecError:
+        return b""
+    thinking = bytes(given.get("thinking", b""))
+    if "max_tokens" not in given or b"budget_tokens" in thinking:  # it must be less than max_tokens
+        return b""
+    less = {"max_tokens": msgspec.Raw(b"1")} | (
+        {"stream": msgspec.Raw(b"false")} if "stream" in given else {}
+    )
+    return msgspec.json.encode(given | less)

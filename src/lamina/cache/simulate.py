@@ -8,8 +8,9 @@ that grows costs only its new blocks, and two prompts share what they have in co
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal, TypeAlias
 
 from lamina.cache.prices import Price, cost, price_of
@@ -271,6 +272,7 @@ class Sent:
     changed: Mapping[int, Mapping[int, Block]]  # by number of the message, then of the block
     marked: Sequence[int]  # messages that the client marked
     acts: bool  # False: it went out as it was written, and the changes are only thought of
+    sent_life: int = 0  # seconds, if they are not those that the client wrote
 
 
 class Paper:
@@ -312,8 +314,10 @@ class Paper:
             )
         marks = [1, *(number + 2 for number in asked.marked)][-_MOST_MARKS:]
         unchanged = direct.send(line.direct, now, marks, ttl=asked.life)
-        as_sent = sent.send(line.sent, now, marks, ttl=asked.life)
-        return Paid(price, unchanged, as_sent, line, counted)
+        life = asked.sent_life or asked.life
+        as_sent = sent.send(line.sent, now, marks, ttl=life)
+        again = partial(sent.send, line.sent, breakpoints=marks, ttl=life)
+        return Paid(price, unchanged, as_sent, line, counted, again)
 
     def _known(self, key: Hashable, blocks: Sequence[Block], held: object = None) -> Traits:
         if key not in self._traits:
@@ -336,10 +340,17 @@ class Paid:
     """One request on paper: unchanged, and as it was sent."""
 
     def __init__(
-        self, price: Price, direct: Usage, sent: Usage, line: _TwoWays, counted: Counted
+        self,
+        price: Price,
+        direct: Usage,
+        sent: Usage,
+        line: _TwoWays,
+        counted: Counted,
+        again: Callable[[float], Usage],
     ) -> None:
         self._price, self._direct, self.sent = price, direct, sent
         self._line, self._counted = line, counted
+        self.again = again  # as it was sent, once more at this time, to keep the cache
 
     def saved(self, billed: Usage) -> float:
         """Dollars that the request costs less for its changes, by what was counted of it."""

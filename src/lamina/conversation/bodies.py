@@ -10,9 +10,9 @@ from typing import Any, cast
 
 import msgspec
 
+from lamina.cache.spend import anthropic_usage, gemini_usage, openai_usage
 from lamina.conversation.kept import Asked, Changes
 from lamina.conversation.lineage import digest_of, linked
-from lamina.conversation.usage import anthropic_usage, gemini_usage, openai_usage
 from lamina.ledger import tokens
 from lamina.messages import (
     Block,

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from lamina import flags as flag_reader
+from lamina.cache.account import LIFE
 from lamina.cache.spend import Spend
 from lamina.config import Config
 from lamina.conversation.lineage import Lineages, branch
@@ -24,7 +25,7 @@ from lamina.conversation.thread import NO_RESULT, Conversation, Place, UnaskedMo
 from lamina.errors import LaminaError, LedgerError, SessionBusy, UsageError
 from lamina.events import Event, LayerFailed
 from lamina.flags import Flags
-from lamina.layers import extraction, recall
+from lamina.layers import extraction, pauses, recall
 from lamina.ledger import edits, spans
 from lamina.ledger.log import LogFile, encode
 from lamina.ledger.record import blocks_of_entry
@@ -32,6 +33,7 @@ from lamina.ledger.window import capabilities
 from lamina.messages import Block, Json, Message, Usage, as_list, as_object, dicts
 from lamina.ports import NoBackground, Tool, ToolContext, ToolOutcome, ToolSpec
 from lamina.recall.prefetch import Limits, RecallRequest, attachments, question_in, recall_now
+from lamina.state import State
 from lamina.steps import close_calls
 from lamina.tools.registry import Toolbox, builtin_tools
 
@@ -65,6 +67,7 @@ class Asked:
     parent: str = ""  # if it begins a conversation, then one that this one's model leads
     warm: bool = False  # the cache is warm, whatever its own ledger says
     recalls: bool = True  # whether memories may be added to it
+    lives: bool = False  # whether the life of its cache is ours to choose, and to keep
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +77,7 @@ class Changes:
     conversation: str
     replaced: dict[Place, Block] = field(default_factory=dict[Place, Block])  # (message, block)
     added: dict[int, list[Block]] = field(default_factory=dict[int, list[Block]])
+    life: int = 0  # seconds that its cache shall live; 0: as it is written
     left: tuple[int, int] = (0, 0)  # it left another one after so many messages, of so many
 
     def by_message(self) -> dict[int, dict[int, Block]]:
@@ -149,7 +153,7 @@ class Kept:
         edited = [((row.entry, row.number), row.block) for row in projection.rows if row.edit]
         replaced = {self._stands[at]: block for at, block in edited if at in self._stands}
         added = {n: dicts(projection.entries[at].get("content")) for n, at in self.added.items()}
-        return Changes(self.name, replaced, added)
+        return Changes(self.name, replaced, added, self.talk.state.capabilities.cache_ttl)
 
 
 class Conversations:
@@ -171,7 +175,12 @@ class Conversations:
         self._lineages = Lineages(folder / "index")
         self._known: dict[str, Kept] = {}  # in the order of use
         self._lock = Lock()
-        self.spend = Spend(config.own_home / "spend", prices=config.table("prices"))
+        self.spend = Spend(
+            config.own_home / "spend",
+            daily_cap=config.float("spend.daily_cap"),
+            layer_caps=config.table("spend.layer_caps"),
+            prices=config.table("prices"),
+        )
 
     def changes(self, asked: Asked) -> Changes:
         """What to send instead of a request, which is now taken to be sent."""
@@ -219,8 +228,13 @@ class Conversations:
         if usage.total:
             booked = self.spend.book
             booked(purpose="main", model=model, usage=usage, session=name, at=now, instead=instead)
+        self.beside(name, lambda _: edits.state(_ANSWERED, {"at": now, **usage.to_json()}), now)
+
+    def beside(self, name: str, work: Callable[[State], Json | None], at: float = 0.0) -> None:
+        """Between two requests: the entry that `work` makes, if it makes one, is written down."""
         with self._lock, self._opened(name) as (kept, log):
-            self._write(kept, log, edits.state(_ANSWERED, {"at": now, **usage.to_json()}), now)
+            if (entry := work(kept.talk.state)) is not None:
+                self._write(kept, log, entry, at or self._now())
 
     def expanded(self, hashes: Sequence[str], wanted: str, name: str = "") -> str:
         """The text behind an id that the view of a conversation shows: of the one with this name, else
@@ -234,14 +248,12 @@ class Conversations:
 
     def leave_alone(self, name: str) -> None:
         """The provider refused what we sent: from now on the program's own words go through."""
-        with self._lock, self._opened(name) as (kept, log):
-            self._write(kept, log, edits.state(_ALONE, value=True), self._now())
+        self.beside(name, lambda _: edits.state(_ALONE, value=True))
 
     def adopt(self, name: str, parent: str) -> None:
         """Another conversation called for this one, as it turns out."""
-        with self._lock, self._opened(name) as (kept, log):
-            if not kept.talk.state.ledger.state(PARENT):
-                self._write(kept, log, edits.state(PARENT, parent), self._now())
+        own = edits.state(PARENT, parent)
+        self.beside(name, lambda state: None if state.ledger.state(PARENT) else own)
 
     def typed_since_last_look(self, name: str) -> Sequence[Json]:
         """What was said since memories were last looked for in it; this is such a look."""
@@ -283,6 +295,8 @@ class Conversations:
                 self._recall(kept)
             if asked.acts:
                 talk.make_room()
+        if asked.lives or state.ledger.state(LIFE):  # ours to choose, or no longer
+            pauses.choose_life(state)
         talk.note_request()
         kept.note_held(start, asked.hashes)
         self._save(kept, log)
@@ -299,13 +313,15 @@ class Conversations:
         if (frame.get("model"), frame.get("tokens")) != (asked.model, asked.frame_tokens):
             ledger.append(edits.frame([], [], asked.model, {}, tokens=asked.frame_tokens))
         able = replace(capabilities(asked.model), cache_ttl=asked.life)
-        able = replace(able, context_management=False, cache_edits=False)
+        lives = asked.lives and not kept.alone
+        able = replace(able, context_management=False, cache_edits=False, cache_choice=lives)
         talk.model = UnaskedModel(able, asked.model)
         flags = self._flags if asked.reads_files or asked.expands else self._folds_only
         talk.state.expands, talk.state.names_files = asked.expands, asked.reads_files
         if asked.warm:
             flags = _without(flags, ("time_clearing",))
-        talk.state.deps = replace(talk.state.deps, model=talk.model, flags=flags)
+        deps = replace(talk.state.deps, model=talk.model, flags=flags, interactive=lives)
+        talk.state.deps = deps
 
     def _recall(self, kept: Kept) -> None:
         """Memories that fit what was typed go to the end of the last message, once and for good."""

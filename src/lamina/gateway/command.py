@@ -32,6 +32,7 @@ EXAMPLES = """
 lamina gateway                             before Anthropic: look, record, change nothing
 ANTHROPIC_BASE_URL=http://127.0.0.1:8787 claude
 lamina gateway --act                       and send less where that pays
+lamina gateway --act --lifetime            and keep the provider's cache through short pauses
 lamina gateway --upstream openai --port 0  on any free port
 lamina gateway --upstream http://127.0.0.1:8080/v1
 """
@@ -64,10 +65,16 @@ def add_doing(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="with --act: add memories that fit what was typed, where no hook of Lamina's does",
     )
+    parser.add_argument(
+        "--lifetime",
+        action="store_true",
+        help="choose how long Anthropic's cache lives; with --act also keep it in pauses, by requests "
+        "of Lamina's own that are paid from what was saved",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
-    desk = desk_for(config_of(args), acts=args.act, recalls=args.recall)
+    desk = desk_for(config_of(args), acts=args.act, recalls=args.recall, lives=args.lifetime)
     gateway = gateway_to(upstream_url(args.upstream), desk)
     asyncio.run(_serve(gateway, args))
     if args.json:
@@ -87,6 +94,7 @@ def desk_for(
     *,
     acts: bool,
     recalls: bool = False,
+    lives: bool = False,
     tell: Callable[[str], None] = lambda what: note(f"Lamina: {what}"),
     now: Callable[[], float] = time.time,
 ) -> Desk:
@@ -109,7 +117,7 @@ def desk_for(
         make_private(folder)
     except LaminaError as error:
         tell(str(error))  # and everything goes through
-    return Desk(folder, config, acts=acts, tell=tell, now=now, memory=memory)
+    return Desk(folder, config, acts=acts, lives=lives, tell=tell, now=now, memory=memory)
 
 
 def gateway_to(url: str, desk: Desk | None) -> Gateway:
@@ -134,7 +142,8 @@ async def _serve(gateway: Gateway, args: argparse.Namespace) -> None:
     out(gateway.url)
     sys.stdout.flush()
     if not args.quiet:
-        doing = "sends less where that pays" if args.act else "changes nothing (--act does)"
+        observing = "changes nothing (--act does)" if not args.lifetime else "only marks caches"
+        doing = "sends less where that pays" if args.act else observing
         note(f"The gateway stands before {upstream_url(args.upstream)} and {doing}.")
     try:
         await leave.wait()
@@ -143,7 +152,7 @@ async def _serve(gateway: Gateway, args: argparse.Namespace) -> None:
 
 
 def told(totals: Totals) -> dict[str, float]:
-    named = ("requests", "edited", "billed", "direct", "acting", "misses")
+    named = ("requests", "edited", "billed", "direct", "acting", "misses", "kept")
     found = {name: round(getattr(totals, name), 6) for name in named}
     return {**found, "out": sum(totals.out.values()), "fetched": len(totals.fetched)}
 
@@ -159,6 +168,8 @@ def summed_up(totals: Totals) -> str:
         words += f"; {count} shortened or out, {len(totals.fetched)} fetched back"
     if (less := totals.billed - totals.acting) > 0:
         words += f"; --act would have saved {money_text(less)} ({less / totals.billed:.0%})"
+    if totals.kept:
+        words += f"; {plural(totals.kept, 'request')} of Lamina's own kept the cache"
     if totals.misses:
         words += f", {plural(totals.misses, 'time')} the cache was not read as it should have been"
     return words + "."

@@ -14,16 +14,19 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lamina.cache import lifetime
 from lamina.cache.guard import DROP_SHARE, DROP_TOKENS
 from lamina.cache.prices import cost, price_of
 from lamina.cache.simulate import Paid, Paper, Sent
-from lamina.conversation.bodies import Form, form_of
+from lamina.cache.spend import Tee
+from lamina.conversation.bodies import ANTHROPIC, Form, form_of
 from lamina.conversation.kept import Asked, Changes, Conversations
 from lamina.conversation.reading import Reader
-from lamina.gateway.tee import Tee
+from lamina.layers import pauses
 from lamina.ledger.places import RESULTS, scratch_folder
 from lamina.messages import Json, Usage, as_object, blocks_of
 
@@ -53,6 +56,7 @@ class Totals:
     misses: int = 0
     out: dict[str, int] = field(default_factory=dict[str, int])  # results, by conversation
     fetched: set[str] = field(default_factory=set[str])  # calls that brought one back
+    kept: int = 0  # requests of our own that kept the cache
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +75,15 @@ class Call:
     """One request on its way. What its methods do happens in the middle of the bytes: they never wait
     and never raise, the work is done beside the server."""
 
-    def __init__(self, desk: Desk, form: Form, original: bytes, *, counts: bool) -> None:
+    def __init__(
+        self,
+        desk: Desk,
+        form: Form,
+        original: bytes,
+        *,
+        counts: bool = False,
+        repeats: pauses.Held | None = None,
+    ) -> None:
         self.body = self.original = original
         self.form, self.model = form, ""
         self.asked: Asked | None = None
@@ -79,6 +91,8 @@ class Call:
         self.thought_of = ""  # the conversation in which acting is only thought of
         self.paid: Paid | None = None
         self.counts = counts  # it only asks how long it is
+        self.repeats = repeats  # it is our own: what it is to keep
+        self.request: h11.Request | None = None  # of one that may be sent again, with its key
         self._desk = desk
         self.tee: Tee | None = None
         self.over = 0.0  # when the answer had come
@@ -107,7 +121,8 @@ class Call:
 
 
 class Desk:
-    """`acts`: whether anything is changed; else it is only looked at."""
+    """`acts`: what can be left out is; `lives`: the cache's life is chosen, and kept in pauses. With neither
+    it is only looked at."""
 
     def __init__(
         self,
@@ -118,8 +133,10 @@ class Desk:
         tell: Callable[[str], None],
         now: Callable[[], float] = time.time,
         memory: MemoryIndex | None = None,
+        lives: bool = False,
     ) -> None:
-        self._acts, self._tell, self.now = acts, tell, now
+        self._acts, self._tell, self.now = acts or lives, tell, now
+        self._edits, self.lives = acts, lives
         self._told: set[str] = set()
         self._memory = str(memory.store.directory).encode() if memory is not None else b""
         self._conversations = Conversations(
@@ -127,7 +144,7 @@ class Desk:
         )
         self._acting: Conversations | None = None
         self._room = ExitStack()
-        if not acts:
+        if not self._acts:
             with suppress(OSError):
                 room = self._room.enter_context(scratch_folder("lamina-observes"))
                 aside = replace(config, home=room, claude=False)
@@ -138,6 +155,8 @@ class Desk:
         # By header: a hash of the instructions, the conversation, and its messages.
         self._sessions: dict[bytes, tuple[int, str, int]] = {}
         self._begun: dict[int, str] = {}  # hash of first words → their conversation
+        talks = self._conversations
+        self._away = pauses.Away(talks.spend, talks.beside, self._complain, self._prices)
         self.totals = Totals()
         # One thread: what an answer used is booked before the next request is looked at.
         self._beside = ThreadPoolExecutor(1, "lamina-gateway")
@@ -156,6 +175,13 @@ class Desk:
     def later(self, work: Callable[[Call], None], call: Call) -> None:
         with suppress(RuntimeError):  # it is closed already
             self._beside.submit(self._safely, work, call)
+
+    async def due(self, *, there: bool) -> list[tuple[h11.Request, Call]]:
+        """What to send now, so that the provider keeps what it has cached."""
+        work = partial(self._away.due, self.now(), there=there)
+        due = await asyncio.get_running_loop().run_in_executor(self._beside, work)
+        again = lifetime.asked_again
+        return [(one.head, Call(self, ANTHROPIC, again(one.body), repeats=one)) for one in due]
 
     async def close(self) -> None:
         await asyncio.to_thread(self._beside.shutdown)
@@ -193,7 +219,7 @@ class Desk:
         if asked is None or not asked.messages:
             return
         if call.counts:
-            if self._acts:
+            if self._edits:
                 call.body = read.spliced(self._conversations.known(asked))
             return
         if not given.get("tools") and all(m["role"] != "assistant" for m in asked.messages):
@@ -201,22 +227,28 @@ class Desk:
         # Two Laminas in a row edit once, and a hook of ours has recalled what there is.
         acts = asked.acts and bool(read.said) and not any(one.made_before for one in read.said)
         session, own, parent = self._session(request, given)
-        recalls = self._memory not in body
-        asked = replace(asked, model=call.model, recalls=recalls, parent=parent)
-        changes = self._conversations.changes(replace(asked, acts=acts and self._acts))
+        recalls, lives = self._memory not in body, False
+        if self.lives and not parent and form is ANTHROPIC:
+            lives = lifetime.ours_to_choose(body, given, (m.value for m in read.said if m.marked))
+        asked = replace(asked, model=call.model, recalls=recalls, parent=parent, lives=lives)
+        changes = self._conversations.changes(replace(asked, acts=acts and self._edits))
+        self._away.over(changes.conversation)
         if not parent:
             self._notice(session, own, changes, len(asked.messages))
-        if not self._acts:
-            changes = Changes(changes.conversation)
+        if not self._edits:
+            changes = Changes(changes.conversation, life=changes.life)
         call.body = read.spliced(changes)
+        if lives and changes.life > asked.life:
+            call.body = lifetime.for_an_hour(call.body)
         self._count(asked, changes)
-        call.asked, call.changes = asked, changes
+        call.asked, call.changes = replace(asked, life=changes.life or asked.life), changes
+        call.request = request if lives else None
         if self._acting is not None:
             changes = self._acting.changes(replace(asked, acts=acts))
             call.thought_of = changes.conversation
         marked = [n for n, one in enumerate(read.said) if one.marked]
         frame, said = (asked.frame_tokens, asked.life), (asked.hashes, asked.messages)
-        sent = changes.by_message(), marked, self._acts
+        sent = changes.by_message(), marked, self._acts, changes.life
         on_paper = Sent(changes.conversation, asked.model, *frame, *said, *sent)
         call.paid = self._paper.send(on_paper, self.now())
 
@@ -250,7 +282,9 @@ class Desk:
                     totals.fetched.add(f"{name} {block.get('id')}")
                 for said in (one for one in given.values() if isinstance(one, str)):
                     if self._begun.get(hash(said), name) != name:
-                        self._conversations.adopt(self._begun.pop(hash(said)), name)
+                        agent = self._begun.pop(hash(said))
+                        self._conversations.adopt(agent, name)
+                        self._away.over(agent)  # it has done its work
         for block in asked.messages[0]["content"] if len(asked.messages) < 3 else ():
             _keep(self._begun, hash(block.get("text")), name)
 
@@ -259,10 +293,14 @@ class Desk:
         self._conversations.leave_alone(call.changes.conversation)
 
     def answered(self, call: Call) -> None:
-        usage = call.form.usage(call.tee.end()) if call.tee is not None else Usage()
-        if call.counts or not usage.total:
-            return
         totals, now, saved = self.totals, call.over, 0.0
+        usage = call.form.usage(call.tee.end()) if call.tee is not None else Usage()
+        if call.repeats is not None:
+            billed = self._away.paid(call.repeats, usage, now)
+            totals.billed, totals.acting = totals.billed + billed, totals.acting + billed
+            totals.kept += billed > 0
+        if call.repeats is not None or call.counts or not usage.total:
+            return
         if not call.changes.conversation:
             spend = self._conversations.spend
             billed = spend.book(purpose="side", model=call.model, usage=usage, session="", at=now)
@@ -276,6 +314,9 @@ class Desk:
             if self._acting is not None and call.paid is not None:
                 self._acting.answered(call.thought_of, call.paid.sent, call.model, at=now)
             self._watch(call, usage)
+            if call.request is not None and call.paid is not None:
+                last = call.changes.conversation, call.model, call.body, call.request
+                self._away.begin(pauses.Held(*last, call.paid.again))
         totals.requests += 1
         totals.billed += billed
         totals.direct += billed + saved * self._acts

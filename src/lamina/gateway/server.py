@@ -26,6 +26,9 @@ HERE = "127.0.0.1"
 _MOST_READ = 64 * 2**20  # bytes of a body that is looked at; a longer one goes through unread
 _LOCAL = ("127.0.0.1", "localhost", "[::1]")
 _OWN_WISH = (b"none", b"same-origin")  # what a browser says of a request that no page made
+_LOOKS = 5.0  # seconds between two looks at what a provider is about to forget
+_ANSWERS = 60.0  # seconds in which it must answer a request of our own
+_OVER = (h11.EndOfMessage, h11.ConnectionClosed)
 _GONE = (ConnectionError, TimeoutError, OSError)
 
 
@@ -36,6 +39,7 @@ class Gateway:
         self._hosts: frozenset[bytes] = frozenset()
         self.port, self.url = 0, ""
         self._open: set[asyncio.Task[None]] = set()
+        self.stays = False  # the client is there for as long as we are, connected or not
 
     async def start(self, port: int = 0) -> None:
         """Listen; port 0 takes a free one. Raises LaminaError."""
@@ -50,6 +54,8 @@ class Gateway:
             raise LaminaError(f"{self._upstream.url} is this gateway itself. Name another one.")
         names = [f"{name}:{self.port}" for name in _LOCAL] + [*_LOCAL] * (self.port == 80)
         self._hosts = frozenset(name.encode() for name in names)
+        if self._desk is not None and self._desk.lives:
+            self._open.add(asyncio.create_task(self._look()))
 
     async def close(self) -> None:
         """What is under way is cut off."""
@@ -61,6 +67,33 @@ class Gateway:
         await self._upstream.close()
         if self._desk is not None:
             await self._desk.close()
+
+    # ---- in a pause
+
+    async def _look(self) -> None:
+        while True:
+            await asyncio.sleep(_LOOKS)
+            await self.keep_warm()
+
+    async def keep_warm(self) -> None:
+        """Ask again what the provider is about to forget, where that pays."""
+        there = self.stays or len(self._open) > 1  # one looks after pauses, the others are clients
+        for request, call in await self._desk.due(there=there) if self._desk is not None else ():
+            with suppress(*_GONE, h11.ProtocolError):
+                await asyncio.wait_for(self._asked_again(request, call), _ANSWERS)
+            call.ended()
+
+    async def _asked_again(self, request: h11.Request, call: Call) -> None:
+        provider = await self._upstream.connect()
+        try:
+            await self._say_whole(provider, request, call.body)
+            while not isinstance(event := await provider.next(), _OVER):
+                if isinstance(event, h11.Response):
+                    call.answer(event)
+                elif isinstance(event, h11.Data):
+                    call.take(event.data)
+        finally:
+            await provider.close()
 
     # ---- one connection
 

@@ -59,8 +59,13 @@ def run(args: argparse.Namespace) -> int:
     found = Setting(args.behind, dict(os.environ), config.project, upstream=args.upstream)
     launch = CLIENTS[args.client](found)
     said: list[str] = []
-    desk = desk_for(config, acts=args.act, recalls=args.recall, tell=said.append)
+    desk = desk_for(
+        config, acts=args.act, recalls=args.recall, lives=args.lifetime, tell=said.append
+    )
     gateway = gateway_to(launch.upstream, desk)
+    gateway.stays = True
+    if args.lifetime and args.act and not args.quiet:
+        note("Lamina: in pauses the provider may get requests of Lamina's own (--lifetime).")
     code = asyncio.run(_wrapped(gateway, launch, [program, *args.behind], config, acts=args.act))
     if args.json:
         out_json({**told(desk.totals), "exit": code})

@@ -1,5 +1,6 @@
 """What happens while the user is away: extraction that waited for a pause, and requests that keep the
-provider's cache until he is back, few of them and paid from what the session has saved.
+provider's cache until he is back, few of them and paid from what the session has saved. Also while he is away
+from another program, by the same rules.
 
 Waits beside the conversation, in interactive sessions; with each request the wait begins anew. Touches the ledger
 (what a request cost) and the model.
@@ -7,19 +8,29 @@ Waits beside the conversation, in interactive sessions; with each request the wa
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
 
-from lamina.cache.account import ASIDE, LIFE, SHORT_LIFE, keep_warm_after
+from lamina.cache.account import ASIDE, LIFE, MARGIN, SHORT_LIFE, keep_warm_after
+from lamina.cache.lifetime import asked_again
+from lamina.cache.prices import price_of
+from lamina.cache.spend import Spend
 from lamina.errors import ModelError
 from lamina.events import LayerActed, quiet
 from lamina.layers import extraction
 from lamina.ledger import edits
-from lamina.messages import Json, Request, text
+from lamina.messages import Json, Request, Usage, text
 from lamina.state import State
 
 LAYER = "keep_warm"
 TASK = "waiting for a pause"
 WORDS = "(The user is away for a moment. Answer with the one word: ok)"
+_ANNOUNCED = (
+    "the provider is asked again for what it would soon forget, while you are away; `lamina spend` "
+    "lists what that costs as keep_warm"
+)
+_MOST_HELD = 8  # requests of other programs that wait; set by hand
 _BEGINS = 5.0  # seconds in which a run that was begun has charged its price; set by hand
 
 
@@ -36,12 +47,11 @@ def choose_life(state: State) -> None:
     """Where the whole prompt is written anew anyway: for how long, by the pauses so far."""
     account = state.balance() if state.served else None
     able, now = state.capabilities, state.deps.clock.now()
-    if (
-        account is None
-        or not able.cache_choice
-        or not account.requests
-        or now <= account.warm_until
-    ):
+    if account is None:
+        return
+    if not able.cache_choice and state.ledger.state(LIFE):
+        state.ledger.append(edits.state(LIFE, 0))  # it is no longer ours to choose
+    if not able.cache_choice or not account.requests or now <= account.warm_until:
         return
     life = account.best_life(state.ledger.tokens())
     if life != able.cache_ttl:
@@ -121,3 +131,81 @@ def request_of(state: State) -> Request:
         stable_blocks=0,
         cache_ttl=state.kept_for,
     )
+
+
+# ---- other programs' conversations
+
+
+@dataclass(slots=True)
+class Held:
+    """The last request of one: what to send again, and to whom."""
+
+    name: str
+    model: str
+    body: bytes
+    head: Any  # its headers, with the user's key in them: in memory only
+    renew: Callable[[float], object]  # tells whoever reckons the cache on paper when it was used
+    at: float = 0.0  # when it is due
+    kept: int = 0  # how often it was sent again
+
+
+class Away:
+    """Which of them are sent again, and when. `beside` opens a conversation by its name."""
+
+    def __init__(
+        self,
+        spend: Spend,
+        beside: Callable[[str, Callable[[State], Json | None], float], None],
+        tell: Callable[[str], None],
+        prices: Mapping[str, Any],
+    ) -> None:
+        self._spend, self._beside, self._tell, self._prices = spend, beside, tell, prices
+        self._held: dict[str, Held] = {}
+
+    def begin(self, held: Held) -> None:
+        """It was answered. Where the account says that keeping its cache pays, it waits."""
+        due: list[float] = []
+
+        def look(state: State) -> None:
+            if (at := next_at(state, waits=False)) is not None:
+                due.append(at)
+
+        self._beside(held.name, look, 0.0)
+        if due:
+            held.at = due[0]
+            self._held[held.name] = held
+        while len(self._held) > _MOST_HELD:
+            del self._held[next(iter(self._held))]
+
+    def over(self, name: str) -> None:
+        """The program asked something else, or has ended."""
+        self._held.pop(name, None)
+
+    def due(self, now: float, *, there: bool) -> list[Held]:
+        """What is to be sent now. `there`: the program is connected; else once only, as it may be gone."""
+        found = [held for held in self._held.values() if held.at <= now]
+        for held in found:
+            del self._held[held.name]
+        found = [held for held in found if now <= held.at + MARGIN and asked_again(held.body)]
+        found = [held for held in found if there or not held.kept]
+        if found:
+            refusal = self._spend.refusal(LAYER, now)
+            self._tell(refusal or _ANNOUNCED)
+            return [] if refusal else found
+        return []
+
+    def paid(self, held: Held, usage: Usage, at: float) -> float:
+        """It was sent again: what that cost in dollars is taken from what was saved."""
+        if not usage.total:
+            self._tell("a request that was to keep the cache failed, so the cache is left to end")
+            return 0.0
+        book, name = self._spend.book, held.name
+        cost = book(purpose=LAYER, model=held.model, usage=usage, session=name, at=at)
+        price = cost / price_of(held.model, self._prices).input * 1e6
+        entry = edits.state(ASIDE, {"price": round(price), "kept": SHORT_LIFE})
+        self._beside(held.name, lambda _: entry, at)
+        held.renew(at)
+        held.kept += 1
+        if usage.cache_read > usage.prompt / 2:  # else there was nothing to keep
+            self.begin(held)
+        return cost

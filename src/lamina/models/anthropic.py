@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 import msgspec
 
+from lamina.cache.spend import anthropic_usage
 from lamina.errors import ModelConfigError
 from lamina.events import AttemptBroke, Emit, TextDelta, ThinkingDelta, Warned
 from lamina.ledger import tokens
@@ -376,7 +377,7 @@ class Assembly:
         return Response(
             content=content,
             stop_reason=stop,
-            usage=usage_of(self._usage),
+            usage=anthropic_usage(self._usage) or Usage(),
             id=str(self._message.get("id") or ""),
             model=self.model,
             extra={**self._extra, "usage": self._usage},
@@ -389,7 +390,7 @@ class Assembly:
     def billed(self) -> Usage:
         """What an answer that broke off has cost: the prompt as its beginning counts it, and what
         was written so far, by our own estimate where that is more."""
-        counted = usage_of(self._usage)
+        counted = anthropic_usage(self._usage) or Usage()
         written = tokens.of_blocks(self._blocks.values())
         written += sum(len(piece) for parts in self._partial.values() for piece in parts) // 2
         return replace(counted, output=max(counted.output, written)) if counted.prompt else counted
@@ -453,19 +454,6 @@ class Assembly:
                     continue
             content.append(block)
         return content
-
-
-def usage_of(usage: Mapping[str, Any]) -> Usage:
-    written = cast("Mapping[str, Any]", usage.get("cache_creation") or {})
-    return Usage.from_json(
-        {
-            "input": usage.get("input_tokens"),
-            "output": usage.get("output_tokens"),
-            "cache_read": usage.get("cache_read_input_tokens"),
-            "cache_write": usage.get("cache_creation_input_tokens"),
-            "cache_write_1h": written.get("ephemeral_1h_input_tokens"),
-        }
-    )
 
 
 def _object(given: str) -> Json:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
+from lamina.cache.spend import openai_usage
 from lamina.events import Emit, TextDelta, ThinkingDelta
 from lamina.ledger.window import bare_name, capabilities
 from lamina.messages import (
@@ -322,7 +323,9 @@ class ChatAssembly:
         if refusal := "".join(self._refusal):
             stop = "refusal"
             content = content or [text(refusal)]
-        return Response(content, stop, usage_of(self._usage), self._id, self._model, extra)
+        return Response(
+            content, stop, openai_usage(self._usage) or Usage(), self._id, self._model, extra
+        )
 
     def _delta(self, delta: Mapping[str, Any]) -> None:
         if words := delta.get("content"):
@@ -364,17 +367,3 @@ class ChatAssembly:
             name = call["id"] or f"call_{self._id or 'x'}_{index}"
             uses.append(tool_use(name, call["name"], value))
         return uses
-
-
-def usage_of(usage: Mapping[str, Any]) -> Usage:
-    """OpenAI counts cached tokens within the prompt; we count them apart."""
-    details = cast("Mapping[str, Any]", usage.get("prompt_tokens_details") or {})
-    prompt = int(usage.get("prompt_tokens") or 0)
-    read = min(prompt, int(details.get("cached_tokens") or 0))
-    written = min(prompt - read, int(details.get("cache_write_tokens") or 0))
-    return Usage(
-        input=prompt - read - written,
-        output=int(usage.get("completion_tokens") or 0),
-        cache_read=read,
-        cache_write=written,
-    )

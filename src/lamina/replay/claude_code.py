@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from lamina.conversation.usage import anthropic_usage
+from lamina.cache.spend import anthropic_usage
 from lamina.messages import Block, Json, Usage, as_object
 from lamina.replay.builder import SECONDS_APART, Builder, as_blocks, moment_of
 from lamina.replay.files import Unreadable

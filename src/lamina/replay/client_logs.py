@@ -13,7 +13,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from lamina.conversation.usage import count
+from lamina.cache.spend import count
 from lamina.errors import TranscriptError
 from lamina.messages import Block, Json, as_list, as_object
 from lamina.replay.builder import Builder

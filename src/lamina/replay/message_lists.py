@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from lamina.conversation.usage import anthropic_usage, openai_usage
+from lamina.cache.spend import anthropic_usage, openai_usage
 from lamina.messages import Block, Json, Usage, as_list, as_object
 from lamina.replay.builder import (
     SECONDS_APART,
