@@ -124,13 +124,14 @@ def _reasons_against(
 
 def their_words(proposal: Proposal, record: Record) -> list[str]:
     """What the user said themselves of what a memory says, each passage whole; empty if they did not,
-    or if it is too long to be one memory."""
+    or if it is too long to be one memory, or asks for work that the memory is not about."""
     if proposal.type not in ("user", "feedback"):
         return []
     support = _supported(proposal, record)
     rule, _ = told_apart(proposal.body)
     lines = [line for line in rule.splitlines() if line.strip()] or [proposal.description]
     found: list[str] = []
+    named = wording.content_stems(f"{proposal.name}\n{proposal.description}\n{proposal.body}")
     for line in lines:
         stems = wording.content_stems(line)
         passages = [one for message in support.messages for one in message.passages()]
@@ -139,8 +140,10 @@ def their_words(proposal: Proposal, record: Record) -> list[str]:
         if best < _HALF:
             return []
         found.append(min((p for p, s in zip(passages, shares, strict=True) if s == best), key=len))
-    found = [*map(wording.fold, dict.fromkeys(found))]
-    return found if sum(map(len, found)) <= _MOST_SAID else []
+    found = [about.without_wish(wording.fold(one)) for one in dict.fromkeys(found)]
+    asked = (one for text in found for one in wording.sentences(text) if asks_somebody(one))
+    beside = any(named.isdisjoint(wording.content_stems(one)) for one in asked)
+    return found if not beside and sum(map(len, found)) <= _MOST_SAID else []
 
 
 def told_apart(claim: str) -> tuple[str, str]:

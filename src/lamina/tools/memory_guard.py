@@ -73,7 +73,7 @@ def in_their_words(store: MemoryStore, proposal: Proposal) -> Proposal:
     if verdict.decision == "accept":
         return proposal
     first = next((line.strip() for line in proposal.body.splitlines() if line.strip()), "")
-    told = filter(None, (proposal.description, first))
+    told = filter(None, (proposal.description, first.removeprefix("- ").removeprefix("* ")))
     ways = [replace(proposal, name=title_of(one), description=one.rstrip(".")) for one in told]
     if verdict.theirs:
         said = " ".join(verdict.theirs)
