@@ -329,3 +329,29 @@ def test_the_title_of_a_list_has_no_bullet(place: Place) -> None:
     told, _ = ask(place, (words, [call, "ok"]))
     assert told.startswith("Memory updated")
     assert "[Use black with line length 100]" in (directory(place) / "MEMORY.md").read_text()
+
+
+@pytest.mark.spec("F7", "L5.6")
+def test_an_older_sentence_does_not_take_the_place_of_a_newer_one(place: Place) -> None:
+    new = "Always use four spaces for indentation."
+    call = remember(content=new, name="Indentation", description=new, type="feedback")
+    told, _ = ask(
+        place,
+        ("From now on always use tabs for indentation.", ["ok"]),
+        ("Actually it's four spaces now, please remember that.", [call, "ok"]),
+    )
+    assert "waits in the inbox" in told
+    assert not list(directory(place).glob("*tabs*"))
+
+
+@pytest.mark.spec("F7", "L5.6")
+def test_an_update_too_is_kept_in_the_users_own_words(place: Place) -> None:
+    body = "The user lives in Berlin.\nThe user has two cats.\n"
+    put(place, "user_home.md", "The user has two cats", body, type="user")
+    content = "The user moved; Munich is where they live.\nThe user has two cats."
+    call = remember(content=content, name="Home", description="Munich, cats", file="user_home.md")
+    told, _ = ask(place, ("I live in Munich now.", [call, "ok"]))
+    assert told.startswith("Memory updated")
+    text = (directory(place) / "user_home.md").read_text()
+    assert text.endswith("\nThe user has two cats.\nI live in Munich now.\n")
+    assert "Berlin" not in text

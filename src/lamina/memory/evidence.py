@@ -139,7 +139,14 @@ def their_words(proposal: Proposal, record: Record) -> list[str]:
         best = max(shares, default=0.0)
         if best < _HALF:
             return []
-        found.append(min((p for p, s in zip(passages, shares, strict=True) if s == best), key=len))
+        one = min((p for p, s in zip(passages, shares, strict=True) if s == best), key=len)
+        rest = stems - wording.content_stems(one)
+        if any(
+            one not in message.text and rest & wording.content_stems(message.text)
+            for message in support.messages
+        ):
+            return []  # they said it otherwise elsewhere: "it's four spaces now"
+        found.append(one)
     found = [about.without_wish(wording.fold(one)) for one in dict.fromkeys(found)]
     asked = (one for text in found for one in wording.sentences(text) if asks_somebody(one))
     beside = any(named.isdisjoint(wording.content_stems(one)) for one in asked)

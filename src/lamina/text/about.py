@@ -423,8 +423,8 @@ def _tied(one: str, other: str, between: str, *, apart: bool) -> bool:
         return False
     if _is_short(b) or ("\n" in between and not one.endswith(_ENDS)):
         return True
-    if apart or _is_short(a):
-        return not apart
+    if apart or _is_short(a) or classify(one).forgets:
+        return _is_short(a) and not apart
     answered = (_kind(one), _kind(other)) == (_ASKED, _ORDERED)
     return answered or not (kinds <= {_ASKED, _ORDERED} or kinds <= {_OF_THEM, _ASKED})
 
