@@ -617,3 +617,17 @@ def test_a_file_of_the_agents_own_does_not_take_over_what_a_person_said(
     store.write_file("copy.md", freeze, writer="agent", base=None, evidence=[asked], session="s")
     rest = topic("Ana knows.", type="project")
     assert rewrite(store, "freeze.md", rest, asked).decision == "inbox"
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        ("I moved, I live in Munich now.", "The user lives in Berlin."),
+        ("Ich wohne jetzt in Bonn.", "Der Nutzer wohnt in Köln."),
+        ("Ich bin umgezogen, ich wohne jetzt in Bonn.", "Der Nutzer wohnt in Köln."),
+        ("我搬家了，现在住在北京", "用户住在上海"),
+    ],
+)
+def test_a_new_home_ends_the_old_one_also_after_a_word_on_the_move(typed: str, said: str) -> None:
+    assert takes_back(typed, said, "user_home.md")
+    assert not takes_back(typed, typed.replace("jetzt ", ""), "user_home.md")

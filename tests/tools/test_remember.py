@@ -287,3 +287,71 @@ def test_a_labelled_line_proves_nothing_later_and_costs_an_update_nothing(place:
     told, _ = ask(place, (more, [update, "Saved."]))
     assert "updated" in told
     assert more in file.read_text()
+
+
+@pytest.mark.spec("F7", "L5.6")
+@pytest.mark.parametrize(
+    ("words", "content", "kept"),
+    [
+        ("please remember that my birthday is on 3 May", "Born on 3 May, their birthday.", "my birthday is on 3 May"),
+        ("Merk dir, dass ich Kommentare nur auf Englisch will.", "Kommentare auf Englisch.", "ich will Kommentare nur auf Englisch"),
+    ],
+)  # fmt: skip
+def test_the_users_own_sentence_is_kept_without_the_wish_to_keep_it(
+    place: Place, words: str, content: str, kept: str
+) -> None:
+    call = remember(content=content, name="Noted", description=content)
+    told, _ = ask(place, (words, [call, "ok"]))
+    assert told.startswith("Memory updated")
+    [file] = directory(place).glob("user_*.md")
+    assert f"description: {kept}\n" in file.read_text()
+    assert file.read_text().endswith(f"\n{kept}\n")
+
+
+@pytest.mark.spec("F7", "L5.6")
+def test_work_asked_for_in_the_same_breath_is_not_kept_with_a_statement(place: Place) -> None:
+    words = (
+        "I'm Tom, backend dev at Acme. Please remember that and then look at the failing CI job."
+    )
+    content = "The user is Tom, a backend developer at Acme."
+    told, _ = ask(
+        place, (words, [remember(content=content, name="Tom", description=content), "ok"])
+    )
+    assert "waits in the inbox" in told
+    assert not list(directory(place).glob("user_*.md"))
+
+
+@pytest.mark.spec("F7", "L5.6")
+def test_the_title_of_a_list_has_no_bullet(place: Place) -> None:
+    words = "Remember these:\n- use black with line length 100\n- no wildcard imports"
+    content = "- Use black with line length 100\n- No wildcard imports"
+    call = remember(content=content, name="Repo", description="Black and imports", type="feedback")
+    told, _ = ask(place, (words, [call, "ok"]))
+    assert told.startswith("Memory updated")
+    assert "[Use black with line length 100]" in (directory(place) / "MEMORY.md").read_text()
+
+
+@pytest.mark.spec("F7", "L5.6")
+def test_an_older_sentence_does_not_take_the_place_of_a_newer_one(place: Place) -> None:
+    new = "Always use four spaces for indentation."
+    call = remember(content=new, name="Indentation", description=new, type="feedback")
+    told, _ = ask(
+        place,
+        ("From now on always use tabs for indentation.", ["ok"]),
+        ("Actually it's four spaces now, please remember that.", [call, "ok"]),
+    )
+    assert "waits in the inbox" in told
+    assert not list(directory(place).glob("*tabs*"))
+
+
+@pytest.mark.spec("F7", "L5.6")
+def test_an_update_too_is_kept_in_the_users_own_words(place: Place) -> None:
+    body = "The user lives in Berlin.\nThe user has two cats.\n"
+    put(place, "user_home.md", "The user has two cats", body, type="user")
+    content = "The user moved; Munich is where they live.\nThe user has two cats."
+    call = remember(content=content, name="Home", description="Munich, cats", file="user_home.md")
+    told, _ = ask(place, ("I live in Munich now.", [call, "ok"]))
+    assert told.startswith("Memory updated")
+    text = (directory(place) / "user_home.md").read_text()
+    assert text.endswith("\nThe user has two cats.\nI live in Munich now.\n")
+    assert "Berlin" not in text

@@ -124,13 +124,14 @@ def _reasons_against(
 
 def their_words(proposal: Proposal, record: Record) -> list[str]:
     """What the user said themselves of what a memory says, each passage whole; empty if they did not,
-    or if it is too long to be one memory."""
+    or if it is too long to be one memory, or asks for work that the memory is not about."""
     if proposal.type not in ("user", "feedback"):
         return []
     support = _supported(proposal, record)
     rule, _ = told_apart(proposal.body)
     lines = [line for line in rule.splitlines() if line.strip()] or [proposal.description]
     found: list[str] = []
+    named = wording.content_stems(f"{proposal.name}\n{proposal.description}\n{proposal.body}")
     for line in lines:
         stems = wording.content_stems(line)
         passages = [one for message in support.messages for one in message.passages()]
@@ -138,9 +139,18 @@ def their_words(proposal: Proposal, record: Record) -> list[str]:
         best = max(shares, default=0.0)
         if best < _HALF:
             return []
-        found.append(min((p for p, s in zip(passages, shares, strict=True) if s == best), key=len))
-    found = [*map(wording.fold, dict.fromkeys(found))]
-    return found if sum(map(len, found)) <= _MOST_SAID else []
+        one = min((p for p, s in zip(passages, shares, strict=True) if s == best), key=len)
+        rest = stems - wording.content_stems(one)
+        if any(
+            one not in message.text and rest & wording.content_stems(message.text)
+            for message in support.messages
+        ):
+            return []  # they said it otherwise elsewhere: "it's four spaces now"
+        found.append(one)
+    found = [about.without_wish(wording.fold(one)) for one in dict.fromkeys(found)]
+    asked = (one for text in found for one in wording.sentences(text) if asks_somebody(one))
+    beside = any(named.isdisjoint(wording.content_stems(one)) for one in asked)
+    return found if not beside and sum(map(len, found)) <= _MOST_SAID else []
 
 
 def told_apart(claim: str) -> tuple[str, str]:

@@ -157,10 +157,11 @@ def _says_otherwise(stated: str, said: str) -> bool:
     stated = _DONT_FORGET.sub("", stated)
     if judge(stated, said) == "sure" or overturns(stated, said):
         return True
-    new, old = (_ONE_OF.fullmatch(_LATELY.sub("", one).strip(" .!,")) for one in (stated, said))
+    bare = (" ".join(_LATELY.sub("", one).split()).strip(" .!,。，") for one in (stated, said))
+    new, old = map(_ONE_OF.fullmatch, bare)
     if new is None or old is None:
         return False
-    same = wording.content_stems(new["what"]) == wording.content_stems(old["what"])
+    same = new["what"][:3].casefold() == old["what"][:3].casefold()  # wohne in, wohnt in
     values = [wording.content_stems(one["value"]) for one in (new, old)]
     return same and all(values) and not values[1] <= values[0]
 

@@ -180,6 +180,17 @@ def same_sentence(claim: str, said: str) -> bool:
     return bool(wanted) and any(_shifted(wanted, one) for one in _ways(said))
 
 
+def without_wish(said: str) -> str:
+    """A sentence without what asks to remember it, if the rest can stand alone."""
+    wish = wish_in(said)
+    if wish is None or wish.bare:
+        return said
+    kept = said[wish.start : wish.end].strip(_KEPT_EDGES)
+    if wish.asking.rstrip().endswith("dass"):
+        kept = _VERB_LAST.sub(r"\1 \3 \2", kept)
+    return kept if same_sentence(kept, said) else said
+
+
 def begins(title: str, said: str) -> bool:
     """Whether a title is all that was said, or as much of it as there is room for."""
     wanted = tokens(title.rstrip("…"))
@@ -386,10 +397,8 @@ def _taken_apart(message: str) -> tuple[_Said, ...]:
         last = found[-1].text if found else ""
         if apart and heading < len(found) - 1 and not _ITEM.match(text):
             heading = -1
-        if _ITEM.match(text) and last and not _ITEM.match(last):
-            heading = (
-                heading if heading >= 0 else len(found) - 1
-            )  # a list is read with what is above it
+        if _ITEM.match(text) and last and not _ITEM.match(last):  # read with what is above it
+            heading = heading if heading >= 0 else len(found) - 1
         tied = bool(found) and _tied(last, text, between, apart=apart)
         found.append(_Said(text, begin, stop, tied, heading, not cut))
         if heading < 0 and (text.endswith((":", "：")) or _is_told(tokens(text))):
@@ -414,8 +423,8 @@ def _tied(one: str, other: str, between: str, *, apart: bool) -> bool:
         return False
     if _is_short(b) or ("\n" in between and not one.endswith(_ENDS)):
         return True
-    if apart or _is_short(a):
-        return not apart
+    if apart or _is_short(a) or classify(one).forgets:
+        return _is_short(a) and not apart
     answered = (_kind(one), _kind(other)) == (_ASKED, _ORDERED)
     return answered or not (kinds <= {_ASKED, _ORDERED} or kinds <= {_OF_THEM, _ASKED})
 

@@ -64,16 +64,33 @@ def evidence_for(
     return found
 
 
-def in_their_words(store: MemoryStore, proposal: Proposal) -> Proposal:
-    """A new memory of the user's word that a model worded anew: then their own whole sentences stand
-    there instead, if that is what keeps it from being taken. What explains it stays."""
+def in_their_words(store: MemoryStore, proposal: Proposal, base: Memory | None = None) -> Proposal:
+    """A memory of the user's word that a model worded anew: then their own whole sentences stand
+    there instead, if that is what keeps it from being taken. What explains it stays, and so do the
+    lines of `base`, the memory that it changes."""
+    if base is None:
+        return _worded(store, proposal)
+    standing = {*filter(None, map(wording.fold, base.body.splitlines()))}
+    lines = proposal.body.splitlines()
+    stays = [line for line in lines if wording.fold(line) in standing]
+    new = "\n".join(line for line in lines if line not in stays)
+    said = _worded(store, replace(proposal, body=new))
+    if said.body == new or wording.fold(said.description) in standing:
+        return proposal  # they said nothing else than what stands there
+    if stays:
+        more = f"{base.description.rstrip('.')}. {said.description}"
+        said = replace(said, name=base.name, description=more)
+    return replace(said, body="\n".join([*stays, said.body]))
+
+
+def _worded(store: MemoryStore, proposal: Proposal) -> Proposal:
     if proposal.type not in ("user", "feedback") or not proposal.evidence:
         return proposal
     verdict = store.judge_among(proposal, (), "")
     if verdict.decision == "accept":
         return proposal
     first = next((line.strip() for line in proposal.body.splitlines() if line.strip()), "")
-    told = filter(None, (proposal.description, first))
+    told = filter(None, (proposal.description, first.removeprefix("- ").removeprefix("* ")))
     ways = [replace(proposal, name=title_of(one), description=one.rstrip(".")) for one in told]
     if verdict.theirs:
         said = " ".join(verdict.theirs)

@@ -280,7 +280,6 @@ class Remember:
         evidence = evidence_for(
             claim, entries, self._session, users_word=kind in ("user", "feedback")
         )
-        after = Memory(path, name, description, kind, content, base.extra if base else {})
         proposal = Proposal(
             path=path,
             name=name,
@@ -289,11 +288,14 @@ class Remember:
             body=f"{content}\n",
             writer="agent",
             evidence=tuple(evidence),
-            takes_back=taken_back(base, after, entries, self._session),
             session=self._session,
             reason=f"the agent called Remember ({call})" if call else "the agent called Remember",
         )
-        worded = proposal if base else in_their_words(self._store, proposal)
+        worded = in_their_words(self._store, proposal, base)
+        extra = base.extra if base else {}
+        after = Memory(path, worded.name, worded.description, kind, worded.body, extra)
+        back = taken_back(base, after, entries, self._session)
+        worded = replace(worded, takes_back=back)
         logged = log_instead(self._store, worded, self._log()) if self._log else None
         outcome = logged or self._store.remember(worded, base=base, pointer=self._with_index)
         if worded.body == proposal.body:

@@ -382,8 +382,7 @@ def _keep(
         if Unwanted(words.entries)(body, evidence):
             raise GateRefused(f"{shown}: the user asked to forget this.")
         data = words.dated(path, body.encode(), before, evidence)
-        if before is None:
-            data = _in_their_words(store, _proposed(words, path, data, evidence), data)
+        data = _in_their_words(store, _proposed(words, path, data, evidence), data, before)
         proposal = _proposed(words, path, data, evidence)
         if log is not None and (logged := _logged(store, proposal, before, log())):
             return done.take(logged)
@@ -411,9 +410,11 @@ def _proposed(words: NewWords, path: str, data: bytes, evidence: Sequence[Eviden
     return replace(made, evidence=tuple(evidence), reason="extracted from the conversation")
 
 
-def _in_their_words(store: MemoryStore, proposal: Proposal, data: bytes) -> bytes:
-    """A new file, in the user's own sentences where the model's would keep it waiting."""
-    said = in_their_words(store, proposal)
+def _in_their_words(
+    store: MemoryStore, proposal: Proposal, data: bytes, before: bytes | None
+) -> bytes:
+    """A file in the user's own sentences where the model's would keep it waiting."""
+    said = in_their_words(store, proposal, topic_at(proposal.path, before))
     if said is proposal:
         return data
     return edit_topic(data, name=said.name, description=said.description, body=said.body)
