@@ -120,7 +120,7 @@ def test_the_server_that_an_agent_starts_runs_no_code_of_the_project(
 def test_a_project_may_have_any_name(
     wrap: Callable[..., Started], tmp_path: Path, client: str
 ) -> None:
-    project = tmp_path / "it's a \"good\" one \\ é 🙂"
+    project = tmp_path / 'it\'s a "good" one \\ é 🙂'
     project.mkdir()
     words = ["--", "run", "--model", "openai/gpt-5.2"] if client == "opencode" else []
     assert str(project) in served(wrap(client, "--act", "--project", str(project), *words))
