@@ -402,3 +402,18 @@ def test_a_session_that_went_through_the_gateway_too_is_listed_once(
     other = {**entry, "content": [{"type": "text", "text": "Another talk."}]}
     seen.write_text(json.dumps(other) + "\n")
     assert "9a7e0000" in {row["id"] for row in run("sessions", "list")}
+    answer = {**entry, "uuid": "b", "role": "assistant", "origins": ["assistant"]}
+    answer["content"] = [{"type": "text", "text": "What was said to somebody else."}]
+    seen.write_text(f"{json.dumps(entry)}\n{json.dumps(answer)}\n")
+    assert "9a7e0000" in {row["id"] for row in run("sessions", "list")}, "it went another way"
+
+
+def test_sessions_that_call_each_other_their_parents_are_listed(machine: Machine, run: Run) -> None:
+    run("sessions", "list")
+    folder = next((machine.place / "own" / "projects").iterdir()) / "conversations"
+    folder.mkdir()
+    for name, parent in {"aaaa": "bbbb", "bbbb": "aaaa", "cccc": "aaaa", "dddd": "cccc"}.items():
+        state = {"kind": "state", "uuid": name, "ts": AT, "name": "conversation.agents"}
+        (folder / f"{name}.jsonl").write_text(json.dumps({**state, "value": parent}) + "\n")
+    listed = [row["id"] for row in run("sessions", "list")]
+    assert sorted(listed) == sorted([*AGENTS.values(), "aaaa", "bbbb", "cccc", "dddd"])
