@@ -25,6 +25,18 @@ def test_no_function_is_too_long() -> None:
     assert house.long_functions(RATCHET["function lines"]) == []
 
 
+def test_no_python_of_ours_looks_for_modules_in_the_folder_it_is_started_in() -> None:
+    """That is a project's, which may have a json.py: without -P it would be run."""
+    started = [
+        f"{name}: {line.strip()}"
+        for name, (_, text, _) in house.modules().items()
+        for line in text.splitlines()
+        if "sys.executable" in line and "lamina" in line and "-m" in line
+    ]
+    assert started
+    assert [line for line in started if "-P" not in line] == []
+
+
 def test_nothing_is_dead_but_what_is_excused() -> None:
     excused = RATCHET["dead"]
     assert [name for name in house.dead() if name not in excused] == []

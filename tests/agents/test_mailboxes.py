@@ -235,6 +235,41 @@ def test_a_mailbox_that_becomes_a_link_between_two_letters_is_not_used(
 
 
 @pytest.mark.spec("L7.4")
+@pytest.mark.parametrize("part", ["", "new", "cur"])
+def test_a_mailbox_that_becomes_a_link_under_its_reader_moves_nobodys_files(
+    box: Path, part: str, tmp_path: Path
+) -> None:
+    reader = Maildirs(tmp_path / "mail").read(Presence("anna"), never)
+    notes = tmp_path / "elsewhere" / "notes.txt" if part else tmp_path / "elsewhere/new/notes.txt"
+    notes.parent.mkdir(parents=True)
+    notes.write_text("no letter")
+    (box / part).rename(tmp_path / "moved")
+    (box / part).symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(StorageError, match="is a link"):
+        reader.take(never)
+    reader.close(keep=False)
+    assert notes.read_text() == "no letter"
+
+
+@pytest.mark.spec("L7.4")
+def test_who_lost_its_mailbox_takes_nothing_from_the_next_reader_there(
+    box: Path, tmp_path: Path
+) -> None:
+    post = Maildirs(tmp_path / "mail")
+    first = post.read(Presence("anna"), never)
+    box.rename(tmp_path / "moved")
+    second, got = post.read(Presence("anna"), never), list[Letter]()
+    post.send("anna", one := letter())
+    with pytest.raises(PostAway, match="Somebody replaced"):
+        first.take(got.append)
+    assert second.take(got.append) == 1
+    first.close(keep=False)
+    assert box.is_dir()
+    assert got == [one]
+    second.close()
+
+
+@pytest.mark.spec("L7.4")
 def test_half_a_letter_a_huge_one_and_a_link_are_set_aside_by_name(
     box: Path, tmp_path: Path
 ) -> None:
@@ -389,6 +424,10 @@ def test_tables_of_an_earlier_build_are_brought_up_to_date_with_what_waits_in_th
 def test_tables_of_a_newer_build_are_left_alone_and_named(database: str) -> None:
     bridge = Bridge(database)
     assert bridge.present() == []
+    with bridge.connection() as made:
+        made.execute("COMMENT ON TABLE lamina_letters IS 'Ours since 2026'")
+    bridge.close()
+    assert bridge.present() == [], "somebody's own comment is no version"
     with bridge.connection() as made:
         made.execute("COMMENT ON TABLE lamina_letters IS 'lamina bridge 9'")
     bridge.close()

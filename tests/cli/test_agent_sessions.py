@@ -303,6 +303,25 @@ def test_extract_goes_through_the_sessions_of_all_agents(run: Run) -> None:
     assert run("extract", "--all")["files"] == []
 
 
+def test_a_project_whose_name_claude_code_writes_alike_keeps_its_sessions(
+    machine: Machine, run: Run
+) -> None:
+    (own,) = machine.place.glob(".claude/projects/*/*.jsonl")
+    rows = list(map(json.loads, own.read_text().splitlines()))
+    said = [json.dumps(row).replace("CLAUDE-CODE", "ELSEWHERE") for row in rows]
+    other = str(machine.project.parent).replace("-", "_") + "-shop"
+    for name, place in (("a11ke000", other), ("be10w000", str(machine.project / "src"))):
+        lines = [json.dumps({**json.loads(row), "cwd": place}) + "\n" for row in said]
+        own.with_name(f"{name}.jsonl").write_text("".join(lines))
+    listed = {row["id"] for row in run("sessions", "list", "--agent", "claude-code")}
+    assert listed == {AGENTS["claude-code"], "be10w000"}
+    own.with_name("be10w000.jsonl").unlink()
+    run("extract", "--all")
+    bodies = " ".join(one["body"] for one in run("memory", "export")["memories"])
+    assert "CLAUDE-CODE" in bodies
+    assert "ELSEWHERE" not in bodies
+
+
 def _newer(machine: Machine, agent: str) -> Path:
     """A session as a version to come may write it: nothing in it is as we know it."""
     files = {
@@ -402,3 +421,18 @@ def test_a_session_that_went_through_the_gateway_too_is_listed_once(
     other = {**entry, "content": [{"type": "text", "text": "Another talk."}]}
     seen.write_text(json.dumps(other) + "\n")
     assert "9a7e0000" in {row["id"] for row in run("sessions", "list")}
+    answer = {**entry, "uuid": "b", "role": "assistant", "origins": ["assistant"]}
+    answer["content"] = [{"type": "text", "text": "What was said to somebody else."}]
+    seen.write_text(f"{json.dumps(entry)}\n{json.dumps(answer)}\n")
+    assert "9a7e0000" in {row["id"] for row in run("sessions", "list")}, "it went another way"
+
+
+def test_sessions_that_call_each_other_their_parents_are_listed(machine: Machine, run: Run) -> None:
+    run("sessions", "list")
+    folder = next((machine.place / "own" / "projects").iterdir()) / "conversations"
+    folder.mkdir()
+    for name, parent in {"aaaa": "bbbb", "bbbb": "aaaa", "cccc": "aaaa", "dddd": "cccc"}.items():
+        state = {"kind": "state", "uuid": name, "ts": AT, "name": "conversation.agents"}
+        (folder / f"{name}.jsonl").write_text(json.dumps({**state, "value": parent}) + "\n")
+    listed = [row["id"] for row in run("sessions", "list")]
+    assert sorted(listed) == sorted([*AGENTS.values(), "aaaa", "bbbb", "cccc", "dddd"])

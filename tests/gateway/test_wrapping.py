@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 import tomllib
 from collections.abc import Callable
@@ -83,7 +84,8 @@ def test_an_agent_gets_the_gateway_and_with_act_a_tool_for_what_is_left_out(
     acting = wrap(client, "--act", "--", *words)
     assert acting["args"][-len(words) :] == words
     command = served(acting)
-    assert command[:6] == [sys.executable, "-m", "lamina.cli.main", "mcp", "--only", "expand"]
+    assert command[:4] == [sys.executable, "-P", "-m", "lamina.cli.main"]
+    assert command[4:7] == ["mcp", "--only", "expand"]
     if client == "claude":
         assert "--allowedTools=mcp__lamina_results__expand" in acting["args"]
 
@@ -107,3 +109,38 @@ def test_requests_of_our_own_are_announced_before_the_agent_has_the_screen(
     for words, told in ((["--act"], False), (["--act", "--lifetime"], True)):
         wrap("claude", *words)
         assert ("requests of Lamina's own" in capsys.readouterr().err) == told
+
+
+def test_the_server_that_an_agent_starts_runs_no_code_of_the_project(
+    wrap: Callable[..., Started], tmp_path: Path
+) -> None:
+    command = served(wrap("claude", "--act"))
+    for name in ("lamina", "json"):
+        (tmp_path / "work" / name).mkdir()
+        (tmp_path / "work" / name / "__init__.py").write_text("raise SystemExit('not ours')")
+    asked = b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n'
+    cwd = tmp_path / "work"
+    done = subprocess.run(command, input=asked, cwd=cwd, capture_output=True, check=False)
+    assert json.loads(done.stdout)["result"] == {}, done.stderr
+
+
+@pytest.mark.parametrize("client", ["claude", "codex", "opencode"])
+def test_a_project_may_have_any_name(
+    wrap: Callable[..., Started], tmp_path: Path, client: str
+) -> None:
+    project = tmp_path / 'it\'s a "good" one \\ é 🙂'
+    project.mkdir()
+    words = ["--", "run", "--model", "openai/gpt-5.2"] if client == "opencode" else []
+    assert str(project) in served(wrap(client, "--act", "--project", str(project), *words))
+
+
+def test_a_word_on_all_permissions_of_opencode_stays_the_users(
+    wrap: Callable[..., Started], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = tmp_path / "own.json"
+    settings.write_text('{"model": "openai/gpt-5.2", "permission": "ask"}')
+    monkeypatch.setenv("OPENCODE_CONFIG", str(settings))
+    monkeypatch.setenv("OPENCODE_CONFIG_CONTENT", '{"mcp": {"own": {"type": "local"}}}')
+    made = json.loads(wrap("opencode", "--act")["env"]["OPENCODE_CONFIG_CONTENT"])
+    assert "permission" not in made, "ours, merged with it, would take its place"
+    assert list(made["mcp"]) == ["own", "lamina_results"]

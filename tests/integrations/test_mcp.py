@@ -20,6 +20,9 @@ from lamina.config import load
 from lamina.integrations import mcp_stdio, typed_prompts
 from lamina.integrations.hook_events import Events
 from lamina.integrations.mcp_calls import Calls
+from lamina.ledger import edits, log
+from lamina.ledger.places import project_folder
+from lamina.messages import tool_result
 
 pytestmark = pytest.mark.spec("I3")
 SERVER = [sys.executable, "-m", "lamina.cli.main", "mcp"]
@@ -189,6 +192,25 @@ def test_sessions_can_be_searched_expanded_and_their_notes_read(project: Path, h
     assert not failed, shown
     assert calls.call("notes", {"session": number}) == (f"Session {number} has no notes.", False)
     assert calls.call("notes", {"session": "nope"}) == ("This project has no session nope.", True)
+    calls.close()
+
+
+def test_a_path_says_in_which_session_an_id_is_looked_for(project: Path, home: Path) -> None:
+    folder = project_folder(home, project) / "conversations"
+    folder.mkdir(parents=True)
+    for number, name in enumerate(("first", "second", "unreadable")):
+        said = edits.message("user", [tool_result("call_1", f"of the {name}")], "tool")
+        said |= {"uuid": str(number) * 8, "ts": "2026-01-01T00:00:00Z"}
+        (folder / f"{name}.jsonl").write_bytes(log.encode(said) + b"\n")
+        os.utime(folder / f"{name}.jsonl", (number, number))
+    (folder / "unreadable.jsonl").unlink()
+    (folder / "unreadable.jsonl").mkdir()
+    calls = Calls(str(project), str(home))
+    assert calls.call("expand", {"id": "call_1"}) == ("of the second", False), "the latest"
+    path = str(folder / "first" / "tool-results" / "call_1.txt")
+    assert calls.call("expand", {"id": path}) == ("of the first", False)
+    for other in ("/etc/tool-results/passwd", "/x/../tool-results/call_1", "/", ".."):
+        assert calls.call("expand", {"id": other})[1], other
     calls.close()
 
 

@@ -61,10 +61,13 @@ _STEPS = (
             (role = current_user AND (sender IS NULL OR sender IN ({_MINE})))""",
     ),
 )
-_VERSION = """SELECT substring(obj_description(there, 'pg_class') FROM '[0-9]+')::int, CASE
-    WHEN there IS NULL THEN 0 WHEN EXISTS (SELECT FROM pg_attribute
-    WHERE attrelid = there AND attname = 'role') THEN 2 ELSE 1 END
-    FROM to_regclass('lamina_letters') there"""
+_VERSION = """SELECT CASE WHEN there IS NULL THEN 0 ELSE coalesce(
+    substring(obj_description(there, 'pg_class') FROM '^lamina bridge ([0-9]+)')::int,
+    1 + count(attname)::int) END FROM to_regclass('lamina_letters') there
+    LEFT JOIN pg_attribute ON attrelid = there AND attname = 'role' GROUP BY there"""
+_TAKEN = "UPDATE lamina_letters SET taken = now(), wrong = %s WHERE number = %s"
+_LEAVE = """DELETE FROM lamina_presence WHERE name = %s AND NOT EXISTS (SELECT FROM lamina_letters
+    WHERE mailbox = %s AND taken IS NULL)"""
 _PRESENT = f"""SELECT card, EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND granted
     AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
     AND classid = {_LOCKS} AND objid::bigint = (hashtext(name)::bigint & 4294967295))
@@ -124,13 +127,10 @@ class Bridge:
     def _bring_up_to_date(self, made: Any) -> None:
         with made.transaction():
             made.execute(f"SELECT pg_advisory_xact_lock({_LOCKS}, 0)")
-            said, found = made.execute(_VERSION).fetchone()
-            version = said or found
+            (version,) = made.execute(_VERSION).fetchone()
             if version > len(_STEPS):
-                raise UsageError(
-                    f"The tables of agents.bridge have version {version}, of a newer Lamina; this "
-                    f"one knows {len(_STEPS)}. Update Lamina here."
-                )
+                words = f"The tables of agents.bridge have version {version}, of a newer Lamina"
+                raise UsageError(f"{words}; this one knows {len(_STEPS)}. Update Lamina here.")
             for statement in (one for step in _STEPS[version:] for one in step):
                 made.execute(statement)
             if version < len(_STEPS):
@@ -184,10 +184,7 @@ class _Reader:
                 for number, body, *writer in rows:
                     wrong = self._hand(number, body, writer, hand_over)
                     taken += not wrong
-                    made.execute(
-                        "UPDATE lamina_letters SET taken = now(), wrong = %s WHERE number = %s",
-                        (wrong, number),
-                    )
+                    made.execute(_TAKEN, (wrong, number))
             some = bool(rows)
         return taken
 
@@ -220,11 +217,7 @@ class _Reader:
         self._ear.close()
         if not keep:
             with self._bridge.connection() as made:
-                made.execute(
-                    "DELETE FROM lamina_presence WHERE name = %s AND NOT EXISTS (SELECT FROM "
-                    "lamina_letters WHERE mailbox = %s AND taken IS NULL)",
-                    (self._name, self._name),
-                )
+                made.execute(_LEAVE, (self._name, self._name))
 
 
 def _channel(name: str) -> str:

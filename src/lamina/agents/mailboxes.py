@@ -94,8 +94,8 @@ class Maildirs:
         except FileNotFoundError as error:
             raise UsageError(f"There is no mailbox {name!r} here.") from error
         except OSError as error:
-            path = self._root / name
-            raise PostAway(f"The mailbox {path} can't be used: {error.strerror}.") from error
+            where = f"The mailbox {self._root / name}"
+            raise PostAway(f"{where} can't be used: {error.strerror}.") from error
 
 
 class _FileReader:
@@ -130,19 +130,26 @@ class _FileReader:
                 pass
 
     def take(self, hand_over: Callable[[Letter], None]) -> int:
-        taken = 0
-        for path in sorted((self._box / "new").iterdir()):
+        taken, box = 0, self._own()
+        for path in sorted((box / "new").iterdir()):
             try:
                 letter = _letter(path)
             except UsageError as error:
-                to = self._box / "bad"
+                to = box / "bad"
                 to.mkdir(0o700, exist_ok=True)
                 self._complain(f"{error} It was set aside in {to}.")
             else:
                 hand_over(letter)
-                to, taken = self._box / "cur", taken + 1
+                to, taken = box / "cur", taken + 1
             path.rename(to / path.name)
         return taken
+
+    def _own(self) -> Path:
+        """The mailbox, if it is still the one that was claimed."""
+        box = _checked(self._box.parent, self._box.name)
+        if os.path.samestat(os.fstat(self._lock), os.lstat(box / "lock")):
+            return box
+        raise PostAway(f"Somebody replaced the mailbox {box}.")
 
     def show(self, presence: Presence) -> None:
         temporary = self._box / "tmp" / f"presence.{os.getpid()}"
@@ -158,8 +165,8 @@ class _FileReader:
                     one.unlink()
 
     def close(self, *, keep: bool = True) -> None:
-        with suppress(OSError):  # somebody took it away
-            if not keep and self._lock >= 0 and not os.listdir(self._box / "new"):
+        with suppress(OSError, LaminaError):  # somebody took it away
+            if not keep and self._lock >= 0 and not os.listdir(self._own() / "new"):
                 shutil.rmtree(self._box, ignore_errors=True)
         for one in (self.bell, self._lock):
             if one >= 0:

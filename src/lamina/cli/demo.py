@@ -249,7 +249,9 @@ def _program() -> str:
     if shutil.which("lamina"):
         return "lamina"
     beside = Path(sys.executable).parent / "lamina"
-    return shlex.quote(str(beside)) if beside.exists() else f"{sys.executable} -m lamina.cli.main"
+    return (
+        shlex.quote(str(beside)) if beside.exists() else f"{sys.executable} -P -m lamina.cli.main"
+    )
 
 
 # ---- the script

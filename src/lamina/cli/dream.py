@@ -453,7 +453,7 @@ def _systemctl(*words: str) -> None:
 
 
 def _command(args: argparse.Namespace, config: Config) -> list[str]:
-    words = [sys.executable, "-m", "lamina.cli.main", "dream", "--now", "--quiet"]
+    words = [sys.executable, "-P", "-m", "lamina.cli.main", "dream", "--now", "--quiet"]
     words += ["--project", str(config.project), "--home", str(config.home)]
     return [*words, "--claude"] if args.claude else words
 

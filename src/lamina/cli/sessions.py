@@ -206,7 +206,8 @@ def _under_parents(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     for row in rows:
         below.setdefault(row["parent"] if row["parent"] in names else "", []).append(row)
     found, waiting = list[dict[str, Any]](), below.pop("", [])[::-1]
-    while waiting:
+    while waiting or below:
+        waiting = waiting or below.popitem()[1]  # those in a circle have no top
         found.append(waiting.pop())
         waiting += below.pop(found[-1]["id"], [])[::-1]
     return found

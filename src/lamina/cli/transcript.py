@@ -60,33 +60,37 @@ def summary(file: Path) -> dict[str, Any]:
 
 def not_among(passed: Sequence[Path], copied: Sequence[Path]) -> list[Path]:
     """The conversations that went through us and are not in their agent's own record as well: those
-    that begin with the same words, while that session was under way."""
-    begun: dict[str, list[tuple[float, float]]] = {}
+    that begin with the same words, while that session was under way, and got the same answer."""
+    begun: dict[str, list[tuple[float, float, str]]] = {}
     for file in copied if passed else ():
-        words, when = _beginning(file)
+        words, when, answer = _beginning(file)
         with suppress(OSError):
+            span = (when - _NEAR, file.stat().st_mtime + _NEAR, answer)
             for one in words:
-                begun.setdefault(one, []).append((when - _NEAR, file.stat().st_mtime + _NEAR))
+                begun.setdefault(one, []).append(span)
     kept: list[Path] = []
     for file in passed:
-        words, when = _beginning(file)
+        words, when, said = _beginning(file)
         spans = [span for one in words for span in begun.get(one, ())]
-        if not any(first <= when <= last for first, last in spans):
+        if not any(a <= when <= b and (said == answer or not said) for a, b, answer in spans):
             kept.append(file)
     return kept
 
 
-def _beginning(file: Path) -> tuple[list[str], float]:
-    """What the user said first, and when: of a copy what was typed, of a conversation every text."""
+def _beginning(file: Path) -> tuple[list[str], float, str]:
+    """What the user said first, and when: of a copy what was typed, of a conversation every text; and
+    the first words that came back, if any did."""
+    words, when = list[str](), 0.0
     with suppress(OSError, ValueError), file.open("rb") as lines:
         for line in lines:
             entry = as_object(log.decode(line))
             texts = [str(block.get("text", "")).strip() for block in _blocks(entry)]
-            if agent_of(file) != "lamina":
-                texts = [typed] if (typed := typed_text(entry).strip()) else []
-            if entry.get("role") == "user" and any(texts):
-                return [one for one in texts if one], written_at(entry)
-    return [], 0.0
+            if words and entry.get("role") == "assistant" and any(texts):
+                return words, when, next(filter(None, texts))
+            if not words and entry.get("role") == "user":
+                texts = texts if agent_of(file) == "lamina" else [typed_text(entry).strip()]
+                words, when = [one for one in texts if one], written_at(entry)
+    return words, when, ""
 
 
 def agent_of(file: Path) -> str:

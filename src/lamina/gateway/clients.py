@@ -101,7 +101,7 @@ def _codex(found: Setting) -> Launch:
         said = [f'model_providers.{name}.base_url="{url}"']
         said = said if own else ['model_provider="lamina"', f"model_providers.lamina={made}"]
         if back is not None:
-            program, *rest = map(json.dumps, back[1])  # TOML writes strings alike
+            program, *rest = (json.dumps(w, ensure_ascii=False) for w in back[1])  # as in TOML
             said.append(f"mcp_servers.{_SERVER}={{command={program},args=[{','.join(rest)}]}}")
         return [word for one in said for word in ("-c", one)]
 
@@ -145,13 +145,13 @@ def _opencode(found: Setting) -> Launch:
         options = {**_options(inline, name), "baseURL": url}
         own = {**as_object(provider.get(name)), "options": options}
         made = {**inline, "provider": {**provider, name: own}}
-        allowed = inline.get("permission", {})
         if back is not None:
             served = {"type": "local", "command": [*back[1]]}
             made["mcp"] = {**as_object(inline.get("mcp")), _SERVER: served}
-            if isinstance(allowed, dict):
+            # One word for all of them, in whichever settings, would be replaced by ours.
+            if not any(isinstance(one.get("permission"), str) for one in configs):
                 reads = {"external_directory": {f"{back[0]}/**": "allow"}}
-                made["permission"] = {**reads, **allowed}
+                made["permission"] = {**reads, **as_object(inline.get("permission"))}
         return {"OPENCODE_CONFIG_CONTENT": json.dumps(made)}
 
     return Launch(upstream, environment=environment)

@@ -89,7 +89,7 @@ async def _wrapped(
     folder = find_project_folder(config.own_home, config.project) / "conversations"
     served = ["mcp", "--only", "expand", "--project", str(config.project), "--home"]
     served += [str(config.home), *["--claude"] * config.claude]
-    back = (str(folder), [sys.executable, "-m", "lamina.cli.main", *served]) if acts else None
+    back = (str(folder), [sys.executable, "-P", "-m", "lamina.cli.main", *served]) if acts else None
     own = launch.environment(gateway.url, back)
     environment = {**os.environ, **kept_off_proxies(os.environ), **own}
     try:

@@ -174,7 +174,7 @@ def _start_resident(home: str) -> None:
         from subprocess import DEVNULL, Popen
 
         Popen(
-            [sys.executable, "-m", "lamina.integrations.hook", home],
+            [sys.executable, "-P", "-m", "lamina.integrations.hook", home],
             stdin=DEVNULL,
             stdout=DEVNULL,
             stderr=DEVNULL,

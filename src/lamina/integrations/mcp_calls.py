@@ -15,7 +15,7 @@ from lamina.errors import GateRefused, LaminaError, UsageError
 from lamina.integrations import typed_prompts
 from lamina.integrations.library import Memory, linked_from
 from lamina.ledger.log import read
-from lamina.ledger.places import find_project_folder
+from lamina.ledger.places import RESULTS, find_project_folder
 from lamina.ledger.record import Ledger
 from lamina.ledger.spans import expand
 from lamina.memory import blame, sync_team
@@ -128,9 +128,12 @@ class Calls:
         return "\n\n".join(shown) or "No past session says anything about that."
 
     def _expand(self, asked: Json) -> str:
-        wanted = Path(str(asked["id"])).name.removesuffix(".txt")
-        for file in self._session_files(asked, "*.jsonl", "conversations/*.jsonl"):
-            with suppress(UsageError):
+        path = Path(str(asked["id"]))
+        wanted = path.name.removesuffix(".txt")
+        # Some providers number the calls of each session from 1: a path says which it is.
+        named = {"session": path.parent.parent.name} if path.parent.name == RESULTS else asked
+        for file in self._session_files(named, "*.jsonl", "conversations/*.jsonl"):
+            with suppress(LaminaError):
                 text = expand(Ledger.of(read(file).entries).projection, wanted)
                 if len(text) <= _SHOWN_CHARACTERS:
                     return text

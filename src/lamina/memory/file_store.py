@@ -299,7 +299,7 @@ def _sync(config: Config, *options: str) -> None:
     with suppress(OSError):
         _syncing.append(
             subprocess.Popen(
-                [sys.executable, "-m", "lamina.cli.main", *words],
+                [sys.executable, "-P", "-m", "lamina.cli.main", *words],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,

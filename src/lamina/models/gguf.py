@@ -274,7 +274,7 @@ class GgufModel:
 
         await self.close()
         self._process = await anyio.open_process(
-            [sys.executable, "-m", "lamina.models.gguf_worker"],
+            [sys.executable, "-P", "-m", "lamina.models.gguf_worker"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

@@ -23,7 +23,13 @@ from uuid import NAMESPACE_URL, uuid5
 
 from lamina.errors import LaminaError, TranscriptError
 from lamina.ledger import log
-from lamina.ledger.places import find_project_folder, private_folder, project_folder, write_private
+from lamina.ledger.places import (
+    find_project_folder,
+    private_folder,
+    project_folder,
+    slug,
+    write_private,
+)
 from lamina.messages import Json, as_object
 from lamina.recall.transcripts import claude_folders, claude_texts, lines, value_of
 from lamina.replay.builder import Builder, as_blocks, moment_of
@@ -265,7 +271,9 @@ def _claude_sessions(config: Config, everywhere: bool) -> Iterator[AgentSession]
     others = (home / "projects").glob("*") if everywhere else ()
     for folder in dict.fromkeys([*here, *others]):
         for path, changed in _files(folder, "*.jsonl"):
-            project = str(config.project) if folder in here else _claude_directory(path)
+            project = _claude_directory(path)
+            if folder in here and slug(project) != folder.name:  # it says nothing that fits better
+                project = str(config.project)
             yield AgentSession("claude-code", path.stem, path, changed, project)
 
 
