@@ -12,7 +12,7 @@ import msgspec
 
 from lamina.conversation.kept import Asked, Changes
 from lamina.conversation.lineage import digest_of, linked
-from lamina.conversation.usage import anthropic_usage, gemini_usage, openai_usage
+from lamina.conversation.usage import anthropic_usage, count, gemini_usage, openai_usage
 from lamina.ledger import tokens
 from lamina.messages import (
     Block,
@@ -36,6 +36,8 @@ _USED = ("usage", "usageMetadata")
 _HELD_ELSEWHERE = ("previous_response_id", "conversation", "prompt", "cachedContent")
 _PATHS = ("file_path", "filepath", "absolute_path", "path", "filename", "command", "cmd")
 _EXPANDS = "the original of something that was folded"  # so our MCP server describes its tool
+_OUTPUT = ("max_tokens", "max_completion_tokens", "max_output_tokens")
+_INSTRUCTS = ("system", "developer")
 _CLEARS = ("clear_tool_uses", "compact")  # edits that a provider makes by itself
 
 Path = tuple[str | int, ...]  # of a value within a message
@@ -82,13 +84,14 @@ class Form:
             files,
             not files and any(_EXPANDS in str(tool) for tool in tools),
             acts=not _clears(body),
+            output=max(count(body.get(name)) for name in _OUTPUT),
         )
 
     def spliced(self, body: Json, changes: Changes) -> Json:
         """The request with what was changed; the very same if nothing was."""
         by_message = changes.by_message()
         touched = by_message.keys() | changes.added.keys()
-        if not touched:
+        if not touched and not changes.folded:
             return body
         messages = _listed(body[self.said_in])
         for number in touched:
@@ -103,6 +106,8 @@ class Form:
                     self.parts_in: more if isinstance(more, str) else parts + more,
                 }
             messages[number] = message
+        if changes.folded:
+            messages = _summed_up(messages, changes.folded, changes.summary)
         return {**body, self.said_in: messages}
 
     def note(self, seen: list[Any], item: Any) -> None:
@@ -119,6 +124,17 @@ class Form:
                     said = as_object(one.get(name))
                     told |= {what: value for what, value in said.items() if value is not None}
         return self.price(told) or Usage()
+
+
+def _summed_up(messages: list[Any], folded: int, summary: str) -> list[Any]:
+    """The messages with a summary of the first ones; instructions among these stay, on the side of
+    the conversation's first words on which they were."""
+    roles = [getattr(m, "role", "") or as_object(m).get("role") for m in messages[:folded]]
+    stays = [at for at, role in enumerate(roles) if role in _INSTRUCTS]
+    lead = sum(number == at for number, at in enumerate(stays))
+    own = [messages[at] for at in stays]
+    said = {"role": "user", "content": summary}
+    return [*own[:lead], said, *own[lead:], *messages[folded:]]
 
 
 def _clears(body: Json) -> bool:
