@@ -382,17 +382,17 @@ def test_no_call_is_parted_from_its_result_and_the_rest_is_verbatim(
     form, steps = program
     folder = tmp_path_factory.mktemp("kept")
     (folder / "home").mkdir()
-    (folder / "home" / "settings.toml").write_text("[compact]\nwindow = 10000\n")
+    (folder / "home" / "settings.toml").write_text("[window]\ntokens = 10000\n")
     config = load(folder, home=folder / "home")
     messages: list[Json] = [{"role": "user", "content": ASKED}]
     for step in steps:
         messages += step
         kept = Conversations(folder / "kept", config, compacts=True)  # a new process each time
-        body = {"model": MODEL, "messages": messages}
+        body = {"model": "small", "messages": messages}
         asked = form.asked(body, files=False)
         assert asked is not None
         changes = kept.changes(asked)
-        kept.answered(changes.conversation, Usage(size_of(body), 10), MODEL)
+        kept.answered(changes.conversation, Usage(size_of(body), 10), "small")
         shown = form.spliced(body, changes)["messages"]
         waiting: set[str] = set()
         for message in shown:

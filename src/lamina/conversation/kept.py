@@ -46,7 +46,10 @@ _ALONE = "conversation.alone"  # state entry: the provider refused what we made 
 # of one, at least.
 _IN_MEMORY, _AT_HAND, _LEAST = 3_000_000, 1_000_000, 100_000
 _WAITS = 2.0  # seconds for another process that writes the same conversation
-_WAITING = ("autocompact", "collapse")  # its own program shortens it; the first, where it `compacts`
+_WAITING = (
+    "autocompact",
+    "collapse",
+)  # its own program shortens it; the first, where it `compacts`
 _TAKE_OUT = ("tool_results", "time_clearing", "worn_clearing")  # what needs a way back
 
 
