@@ -7,6 +7,7 @@ import random
 import re
 import subprocess
 import sys
+import warnings
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -18,6 +19,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.examples import examples
+from tests.wire.cache import PromptCache
 from tests.wire.server import Answer, WireServer, fails
 
 import lamina
@@ -413,3 +415,55 @@ def test_no_call_is_parted_from_its_result_and_the_rest_is_verbatim(
         stays = [m for m in messages[: changes.folded] if m["role"] == "system"]
         assert [m for m in before if m["role"] == "system"] == stays
         assert [is_summary(m) for m in before if m["role"] != "system"] == [True]
+
+
+# ---- a cache that breaks
+
+
+def cached(wire: WireServer) -> None:
+    """The server bills by a cache that works."""
+    cache = PromptCache()
+
+    def served(body: Json) -> Answer:
+        system = [{"type": "text", "text": body["system"]}]
+        usage, _ = cache.serve({**body, "system": system, "messages": _as_blocks(body["messages"])})
+        return Answer(usage={**usage, "output_tokens": 5})
+
+    wire.rule = served
+
+
+def _as_blocks(messages: list[Json]) -> list[Json]:
+    worded = [isinstance(m["content"], str) for m in messages]
+    blocks = [[{"type": "text", "text": m["content"]}] for m in messages]
+    return [
+        {**m, "content": own if words else m["content"]}
+        for m, own, words in zip(messages, blocks, worded, strict=True)
+    ]
+
+
+def marked(messages: list[Json]) -> list[Json]:
+    *rest, last = messages[-1]["content"]
+    mark = {**last, "cache_control": {"type": "ephemeral"}}
+    return [*messages[:-1], {**messages[-1], "content": [*rest, mark]}]
+
+
+@pytest.mark.spec("F12")
+def test_what_the_program_does_to_its_cache_is_told_and_our_own_doing_is_not(
+    bare: anthropic.Anthropic, wire: WireServer, project: Path, home: Path
+) -> None:
+    home.mkdir()
+    (home / "settings.toml").write_text("[compact]\nwindow = 60000\n")
+    cached(wire)
+    client = lamina.wrap(bare, project, files=False, home=home)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        first: Json = {"role": "user", "content": ASKED}
+        messages = work(lambda m: ask(client, marked(m)), ANTHROPIC, 12, [first])
+    assert is_summary(sent(wire)[0]), "which broke the cache, and had to"
+    for number, told in ((12, True), (13, False)):
+        messages += rounds(ANTHROPIC, number, "Nothing.")
+        with warnings.catch_warnings(record=True) as heard:
+            warnings.simplefilter("always")
+            ask(client, marked(messages), system=f"It is {number} o'clock.")
+        causes = [str(one.message) for one in heard if "system prompt changed" in str(one.message)]
+        assert bool(causes) == told, "once for each kind of cause"

@@ -12,7 +12,7 @@ import msgspec
 
 from lamina.conversation.kept import Asked, Changes
 from lamina.conversation.lineage import digest_of, linked
-from lamina.conversation.usage import anthropic_usage, count, gemini_usage, openai_usage
+from lamina.conversation.usage import anthropic_usage, gemini_usage, openai_usage
 from lamina.ledger import tokens
 from lamina.messages import (
     Block,
@@ -36,8 +36,6 @@ _USED = ("usage", "usageMetadata")
 _HELD_ELSEWHERE = ("previous_response_id", "conversation", "prompt", "cachedContent")
 _PATHS = ("file_path", "filepath", "absolute_path", "path", "filename", "command", "cmd")
 _EXPANDS = "the original of something that was folded"  # so our MCP server describes its tool
-_OUTPUT = ("max_tokens", "max_completion_tokens", "max_output_tokens")
-_INSTRUCTS = ("system", "developer")
 _CLEARS = ("clear_tool_uses", "compact")  # edits that a provider makes by itself
 
 Path = tuple[str | int, ...]  # of a value within a message
@@ -84,7 +82,7 @@ class Form:
             files,
             not files and any(_EXPANDS in str(tool) for tool in tools),
             acts=not _clears(body),
-            output=max(count(body.get(name)) for name in _OUTPUT),
+            frame=(blocks_of(instructed or system), tools),
         )
 
     def spliced(self, body: Json, changes: Changes) -> Json:
@@ -127,14 +125,13 @@ class Form:
 
 
 def _summed_up(messages: list[Any], folded: int, summary: str) -> list[Any]:
-    """The messages with a summary of the first ones; instructions among these stay, on the side of
-    the conversation's first words on which they were."""
+    """With a summary of the first ones; instructions stay on their side of the first words."""
     roles = [getattr(m, "role", "") or as_object(m).get("role") for m in messages[:folded]]
-    stays = [at for at, role in enumerate(roles) if role in _INSTRUCTS]
+    stays = [at for at, role in enumerate(roles) if role in ("system", "developer")]
     lead = sum(number == at for number, at in enumerate(stays))
-    own = [messages[at] for at in stays]
-    said = {"role": "user", "content": summary}
-    return [*own[:lead], said, *own[lead:], *messages[folded:]]
+    own: list[Any] = [messages[at] for at in stays]
+    own.insert(lead, {"role": "user", "content": summary})
+    return own + messages[folded:]
 
 
 def _clears(body: Json) -> bool:

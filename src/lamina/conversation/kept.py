@@ -22,7 +22,7 @@ from lamina.config import Config
 from lamina.conversation.lineage import Lineages, branch
 from lamina.conversation.thread import NO_RESULT, Conversation, Place, UnaskedModel
 from lamina.errors import LaminaError, LedgerError, SessionBusy, UsageError
-from lamina.events import Event, LayerFailed
+from lamina.events import CacheBroke, Event, LayerFailed, quiet
 from lamina.flags import Flags
 from lamina.layers import extraction, recall
 from lamina.ledger import edits, spans
@@ -30,7 +30,7 @@ from lamina.ledger.log import LogFile, encode
 from lamina.ledger.record import blocks_of_entry
 from lamina.ledger.window import capabilities
 from lamina.messages import Block, Json, Message, Usage, as_list, as_object, dicts, text_of
-from lamina.ports import Capabilities, NoBackground, Tool, ToolContext, ToolOutcome, ToolSpec
+from lamina.ports import NoBackground, Tool, ToolContext, ToolOutcome, ToolSpec
 from lamina.recall.prefetch import Limits, RecallRequest, attachments, question_in, recall_now
 from lamina.steps import close_calls
 from lamina.tools.registry import Toolbox, builtin_tools
@@ -70,6 +70,7 @@ class Asked:
     recalls: bool = True  # whether memories may be added to it
     output: int = 0  # tokens that its answer may have
     betas: Sequence[str] = ()
+    frame: tuple[Sequence[Block], Sequence[Json]] = ((), ())  # instructions and tools
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +158,6 @@ class Kept:
         return max(whole, default=0)
 
     def changes(self, *, compacted: bool = False) -> Changes:
-        """`compacted`: with what a summary stands for left out."""
         projection, places = self.talk.state.ledger.projection, self.talk.places
         for number in range(self._placed, len(places)):
             at = {place: (number, at) for at, place in enumerate(places[number]) if place}
@@ -173,8 +173,7 @@ class Kept:
 
 
 class Conversations:
-    """All conversations of one project and user. `tell` gets what went wrong, in a sentence.
-    `compacts`: what nears the end of the model's window is sent with a summary of its beginning."""
+    """All conversations of one project and user. `tell` gets what went wrong, in a sentence."""
 
     def __init__(
         self,
@@ -182,12 +181,13 @@ class Conversations:
         config: Config,
         *,
         memory: MemoryIndex | None = None,
-        compacts: bool = False,
+        compacts: bool = False,  # what nears the end of the model's window
         tell: Callable[[str], None] = lambda _: None,
+        broke: Callable[[CacheBroke], None] = quiet,
         now: Callable[[], float] = time.time,
     ) -> None:
         self._folder, self._config, self._memory = folder, config, memory
-        self._tell, self._now = tell, now
+        self._tell, self._now, self._broke = tell, now, broke
         self._flags = _without(flag_reader.read(config), _WAITING[compacts:])
         self._compacts = self._flags.on(_WAITING[0])
         self._folds_only = _without(self._flags, _TAKE_OUT)
@@ -244,6 +244,8 @@ class Conversations:
             booked(purpose="main", model=model, usage=usage, session=name, at=now, instead=instead)
         with self._lock, self._opened(name) as (kept, log):
             self._write(kept, log, edits.state(_ANSWERED, {"at": now, **usage.to_json()}), now)
+            if (found := kept.talk.cache_broke(usage)) is not None:
+                self._broke(found)
 
     def expanded(self, hashes: Sequence[str], wanted: str, name: str = "") -> str:
         """The text behind an id that the view of a conversation shows: of the one with this name, else
@@ -306,6 +308,7 @@ class Conversations:
                 self._recall(kept)
             if asked.acts:
                 talk.make_room()
+        talk.watch_cache(*asked.frame)
         talk.note_request()
         kept.note_held(start, asked.hashes)
         self._save(kept, log)
@@ -321,7 +324,11 @@ class Conversations:
         frame = ledger.projection.frame or {}
         if (frame.get("model"), frame.get("tokens")) != (asked.model, asked.frame_tokens):
             ledger.append(edits.frame([], [], asked.model, {}, tokens=asked.frame_tokens))
-        able = self._able(asked)
+        unknown = self._config.int("window.tokens") or None
+        able = capabilities(asked.model, betas=asked.betas, override=unknown)
+        # Prompt and answer share the window: a long answer needs more than the marks keep free.
+        longer = asked.output - self._config.int("compact.output_reserve")
+        able = replace(able, window=able.window - min(max(0, longer), able.window // 2))
         able = replace(able, context_management=False, cache_edits=False, cache_ttl=asked.life)
         talk.model = UnaskedModel(able, asked.model)
         flags = self._flags if asked.reads_files or asked.expands else self._folds_only
@@ -330,15 +337,6 @@ class Conversations:
         if asked.warm:
             flags = _without(flags, ("time_clearing",))
         talk.state.deps = replace(talk.state.deps, model=talk.model, flags=flags)
-
-    def _able(self, asked: Asked) -> Capabilities:
-        if not self._compacts:
-            return capabilities(asked.model)
-        unknown = self._config.int("window.tokens") or None
-        able = capabilities(asked.model, betas=asked.betas, override=unknown)
-        # Prompt and answer share the window: a long answer needs more than the marks keep free.
-        longer = asked.output - self._config.int("compact.output_reserve")
-        return replace(able, window=able.window - min(max(0, longer), able.window // 2))
 
     def _recall(self, kept: Kept) -> None:
         """Memories that fit what was typed go to the end of the last message, once and for good."""

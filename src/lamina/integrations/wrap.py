@@ -20,8 +20,9 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from lamina.conversation.bodies import FORMS, Form, plain
 from lamina.conversation.kept import Conversations
+from lamina.conversation.usage import count
 from lamina.errors import UsageError
-from lamina.events import quiet
+from lamina.events import CacheBroke, quiet
 from lamina.integrations.library import own_name, settings_for
 from lamina.ledger.places import find_project_folder, project_folder
 from lamina.ledger.record import Quotes
@@ -36,6 +37,7 @@ _MARK = "_lamina"
 # The SDKs have no public place for it: every method of a resource posts through the one, every kind of
 # stream reads from the other.
 _DOOR, _ITEMS, _RAW = "_post", "_iterator", "http_response"
+_OUTPUT = ("max_tokens", "max_completion_tokens", "max_output_tokens")
 _Client = TypeVar("_Client")
 
 
@@ -182,6 +184,7 @@ class Between:
         self._files, self._remember, self._recall = files, remember, recall
         self._compact = compact
         self._told = False
+        self._causes = set[str]()  # of broken caches that were told
         self._made: Conversations | None = None
         self._store: MemoryStore | None = None
         self._looking: Future[None] | None = None  # for memories in what was said last
@@ -211,7 +214,8 @@ class Between:
             asked = form.asked(said, session or self._session, self._files)
             if asked is None:
                 return None
-            asked = replace(asked, expands=expands, betas=betas)
+            output = max(count(given.get(name)) for name in _OUTPUT)
+            asked = replace(asked, expands=expands, betas=betas, output=output)
             changes = self._conversations().changes(asked)
             new = form.spliced(given, changes)
             return Call(form, changes.conversation, new, edited=new is not given)
@@ -293,9 +297,22 @@ class Between:
                 self._store = open_store(self._config, quiet, gate=gate)
                 index = MemoryIndex(self._store) if self._recall else None
             self._made = Conversations(
-                self._folder, self._config, memory=index, compacts=self._compact, tell=self.tell
+                self._folder,
+                self._config,
+                memory=index,
+                compacts=self._compact,
+                tell=self.tell,
+                broke=self._cache_broke,
             )
         return self._made
+
+    def _cache_broke(self, broke: CacheBroke) -> None:
+        """Once for each kind of cause: what a program does to its prompt it does again and again."""
+        if (kind := broke.cause.partition(" ")[0]) not in self._causes:
+            self._causes.add(kind)
+            what = f"{broke.read:,} of {broke.expected:,} cached tokens were read"
+            with suppress(Warning):
+                warnings.warn(f"Lamina: only {what}: {broke.cause}", RuntimeWarning, stacklevel=2)
 
     def tell(self, what: str) -> None:
         """Once: the program works without us, and its log is not ours."""
