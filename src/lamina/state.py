@@ -165,6 +165,9 @@ class State:
     said: set[str] = field(default_factory=set[str])  # sentences that are told once a session
     expands: bool = True  # whether the model has Expand; else what leaves the view is in a file
     names_files: bool = True  # whether the model can read a file that is named to it
+    whole_rounds: bool = (
+        False  # a summary ends before an answer: the rest is another program's list
+    )
 
     # ---- short cuts
 

@@ -59,6 +59,7 @@ class Core:
 
     def __init__(self, options: Options, *, files: bool | None = False) -> None:
         given: dict[str, Any] = {"project": None, "user": None, "files": files, **options}
+        given["compact"] = False
         self.on: bool = given.pop("enabled", True) and not switched_off()
         self._between = Between(**given)
 

@@ -82,13 +82,14 @@ class Form:
             files,
             not files and any(_EXPANDS in str(tool) for tool in tools),
             acts=not _clears(body),
+            frame=(blocks_of(instructed or system), tools),
         )
 
     def spliced(self, body: Json, changes: Changes) -> Json:
         """The request with what was changed; the very same if nothing was."""
         by_message = changes.by_message()
         touched = by_message.keys() | changes.added.keys()
-        if not touched:
+        if not touched and not changes.folded:
             return body
         messages = _listed(body[self.said_in])
         for number in touched:
@@ -103,6 +104,8 @@ class Form:
                     self.parts_in: more if isinstance(more, str) else parts + more,
                 }
             messages[number] = message
+        if changes.folded:
+            messages = _summed_up(messages, changes.folded, changes.summary)
         return {**body, self.said_in: messages}
 
     def note(self, seen: list[Any], item: Any) -> None:
@@ -119,6 +122,16 @@ class Form:
                     said = as_object(one.get(name))
                     told |= {what: value for what, value in said.items() if value is not None}
         return self.price(told) or Usage()
+
+
+def _summed_up(messages: list[Any], folded: int, summary: str) -> list[Any]:
+    """With a summary of the first ones; instructions stay on their side of the first words."""
+    roles = [getattr(m, "role", "") or as_object(m).get("role") for m in messages[:folded]]
+    stays = [at for at, role in enumerate(roles) if role in ("system", "developer")]
+    lead = sum(number == at for number, at in enumerate(stays))
+    own: list[Any] = [messages[at] for at in stays]
+    own.insert(lead, {"role": "user", "content": summary})
+    return own + messages[folded:]
 
 
 def _clears(body: Json) -> bool:

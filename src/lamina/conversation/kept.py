@@ -23,14 +23,14 @@ from lamina.config import Config
 from lamina.conversation.lineage import Lineages, branch
 from lamina.conversation.thread import NO_RESULT, Conversation, Place, UnaskedModel
 from lamina.errors import LaminaError, LedgerError, SessionBusy, UsageError
-from lamina.events import Event, LayerFailed
+from lamina.events import CacheBroke, Event, LayerFailed, quiet
 from lamina.flags import Flags
 from lamina.layers import extraction, pauses, recall
 from lamina.ledger import edits, spans
 from lamina.ledger.log import LogFile, encode
 from lamina.ledger.record import blocks_of_entry
 from lamina.ledger.window import capabilities
-from lamina.messages import Block, Json, Message, Usage, as_list, as_object, dicts
+from lamina.messages import Block, Json, Message, Usage, as_list, as_object, dicts, text_of
 from lamina.ports import NoBackground, Tool, ToolContext, ToolOutcome, ToolSpec
 from lamina.recall.prefetch import Limits, RecallRequest, attachments, question_in, recall_now
 from lamina.state import State
@@ -48,7 +48,10 @@ _ALONE = "conversation.alone"  # state entry: the provider refused what we made 
 # of one, at least.
 _IN_MEMORY, _AT_HAND, _LEAST = 3_000_000, 1_000_000, 100_000
 _WAITS = 2.0  # seconds for another process that writes the same conversation
-_WAITING = ("autocompact", "collapse")  # a long conversation is its own program's to shorten
+_WAITING = (
+    "autocompact",
+    "collapse",
+)  # its own program shortens it; the first, where it `compacts`
 _TAKE_OUT = ("tool_results", "time_clearing", "worn_clearing")  # what needs a way back
 
 
@@ -68,6 +71,9 @@ class Asked:
     warm: bool = False  # the cache is warm, whatever its own ledger says
     recalls: bool = True  # whether memories may be added to it
     lives: bool = False  # whether the life of its cache is ours to choose, and to keep
+    output: int = 0  # tokens that its answer may have
+    betas: Sequence[str] = ()
+    frame: tuple[Sequence[Block], Sequence[Json]] = ((), ())  # instructions and tools
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +85,8 @@ class Changes:
     added: dict[int, list[Block]] = field(default_factory=dict[int, list[Block]])
     life: int = 0  # seconds that its cache shall live; 0: as it is written
     left: tuple[int, int] = (0, 0)  # it left another one after so many messages, of so many
+    folded: int = 0  # so many of the first messages, whose place
+    summary: str = ""  # this takes
 
     def by_message(self) -> dict[int, dict[int, Block]]:
         """The changed blocks of each message that has some, by their number in it."""
@@ -144,7 +152,16 @@ class Kept:
     def alone(self) -> bool:
         return bool(self.talk.state.ledger.state(_ALONE))
 
-    def changes(self) -> Changes:
+    def _folded(self) -> int:
+        """How many messages a summary stands for: it ends before an answer."""
+        rows = self.talk.state.ledger.projection.rows
+        if not rows or rows[0].number >= 0:
+            return 0
+        first = next((row.entry for row in rows if row.number >= 0), -1)
+        whole = (n for n, end in enumerate(self.talk.ends, 1) if 0 <= end <= first)
+        return max(whole, default=0)
+
+    def changes(self, *, compacted: bool = False) -> Changes:
         projection, places = self.talk.state.ledger.projection, self.talk.places
         for number in range(self._placed, len(places)):
             at = {place: (number, at) for at, place in enumerate(places[number]) if place}
@@ -152,8 +169,12 @@ class Kept:
         self._placed = len(places)
         edited = [((row.entry, row.number), row.block) for row in projection.rows if row.edit]
         replaced = {self._stands[at]: block for at, block in edited if at in self._stands}
-        added = {n: dicts(projection.entries[at].get("content")) for n, at in self.added.items()}
-        return Changes(self.name, replaced, added, self.talk.state.capabilities.cache_ttl)
+        folded = self._folded() if compacted else 0
+        summary = text_of([projection.rows[0].block]) if folded else ""
+        shown = {n: at for n, at in self.added.items() if n >= folded}
+        added = {n: dicts(projection.entries[at].get("content")) for n, at in shown.items()}
+        life = self.talk.state.capabilities.cache_ttl
+        return Changes(self.name, replaced, added, life, folded=folded, summary=summary)
 
 
 class Conversations:
@@ -165,12 +186,15 @@ class Conversations:
         config: Config,
         *,
         memory: MemoryIndex | None = None,
+        compacts: bool = False,  # what nears the end of the model's window
         tell: Callable[[str], None] = lambda _: None,
+        broke: Callable[[CacheBroke], None] = quiet,
         now: Callable[[], float] = time.time,
     ) -> None:
         self._folder, self._config, self._memory = folder, config, memory
-        self._tell, self._now = tell, now
-        self._flags = _without(flag_reader.read(config), _WAITING)
+        self._tell, self._now, self._broke = tell, now, broke
+        self._flags = _without(flag_reader.read(config), _WAITING[compacts:])
+        self._compacts = self._flags.on(_WAITING[0])
         self._folds_only = _without(self._flags, _TAKE_OUT)
         self._lineages = Lineages(folder / "index")
         self._known: dict[str, Kept] = {}  # in the order of use
@@ -229,6 +253,9 @@ class Conversations:
             booked = self.spend.book
             booked(purpose="main", model=model, usage=usage, session=name, at=now, instead=instead)
         self.beside(name, lambda _: edits.state(_ANSWERED, {"at": now, **usage.to_json()}), now)
+        with self._lock, self._opened(name) as (kept, _):
+            if (found := kept.talk.cache_broke(usage)) is not None:
+                self._broke(found)
 
     def beside(self, name: str, work: Callable[[State], Json | None], at: float = 0.0) -> None:
         """Between two requests: the entry that `work` makes, if it makes one, is written down."""
@@ -297,6 +324,7 @@ class Conversations:
                 talk.make_room()
         if asked.lives or state.ledger.state(LIFE):  # ours to choose, or no longer
             pauses.choose_life(state)
+        talk.watch_cache(*asked.frame)
         talk.note_request()
         kept.note_held(start, asked.hashes)
         self._save(kept, log)
@@ -304,7 +332,7 @@ class Conversations:
             self._lineages.add(kept.name, list(enumerate(asked.hashes, 1))[start:])
         except OSError as error:
             self._tell(f"can't write to {self._folder}: {error.strerror}")
-        return Changes(kept.name) if kept.alone else kept.changes()
+        return Changes(kept.name) if kept.alone else kept.changes(compacted=self._compacts)
 
     def _set_up(self, kept: Kept, asked: Asked) -> None:
         """Model, cache and tools of this request."""
@@ -312,12 +340,18 @@ class Conversations:
         frame = ledger.projection.frame or {}
         if (frame.get("model"), frame.get("tokens")) != (asked.model, asked.frame_tokens):
             ledger.append(edits.frame([], [], asked.model, {}, tokens=asked.frame_tokens))
-        able = replace(capabilities(asked.model), cache_ttl=asked.life)
         lives = asked.lives and not kept.alone
+        unknown = self._config.int("window.tokens") or None
+        able = capabilities(asked.model, betas=asked.betas, override=unknown)
+        # Prompt and answer share the window: a long answer needs more than the marks keep free.
+        longer = asked.output - self._config.int("compact.output_reserve")
+        able = replace(able, window=able.window - min(max(0, longer), able.window // 2))
         able = replace(able, context_management=False, cache_edits=False, cache_choice=lives)
+        able = replace(able, cache_ttl=asked.life)
         talk.model = UnaskedModel(able, asked.model)
         flags = self._flags if asked.reads_files or asked.expands else self._folds_only
         talk.state.expands, talk.state.names_files = asked.expands, asked.reads_files
+        talk.state.whole_rounds = True
         if asked.warm:
             flags = _without(flags, ("time_clearing",))
         deps = replace(talk.state.deps, model=talk.model, flags=flags, interactive=lives)

@@ -125,6 +125,8 @@ def branch(entries: Sequence[Json], end: int) -> list[Json]:
     inside = {str(entry["uuid"]) for entry in entries[:end]}
     kept = list(entries[:end])
     for entry in entries[end:]:
+        if entry.get("op") == "fold" and inside >= {entry["first"], entry["last"]}:
+            kept.append(entry)
         if entry["kind"] != "edit" or entry.get("op") != "replace":
             continue
         items = [item for item in dicts(entry.get("items")) if _within(item, inside)]

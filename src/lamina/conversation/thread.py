@@ -14,11 +14,11 @@ from lamina.cache.spend import Spend
 from lamina.config import Config
 from lamina.conversation.entries import entries_of
 from lamina.errors import ModelConfigError
-from lamina.events import Emit, quiet
+from lamina.events import CacheBroke, Emit, quiet
 from lamina.flags import Flags
 from lamina.ledger import edits
 from lamina.ledger.record import Ledger
-from lamina.messages import Json, Message, Origin, Request, Response, Usage
+from lamina.messages import Block, Json, Message, Origin, Request, Response, Usage
 from lamina.ports import Background, Capabilities, Decision, Model, NoHooks, ToolContext
 from lamina.state import Deps, State
 from lamina.steps import close_calls
@@ -107,6 +107,7 @@ class Conversation:
         context = ToolContext(folder, folder, folder, quiet, permit_nothing)
         ledger = Ledger.of(entries, now=self.clock.now)
         self.state = State(deps, ledger, context, background=background)
+        self._sent: Request | None = None  # by this process, last
         self.asker: Origin = "typed"  # whose the words are that the model gets
         self.held: list[Message] = []
         self.ends: list[int] = []  # entries when all up to this message was in; -1: within a run
@@ -184,6 +185,19 @@ class Conversation:
             return
         layers.close()
         raise RuntimeError("A layer waits for something, and nobody is there to wait.")
+
+    def watch_cache(self, system: Sequence[Block], tools: Sequence[Json]) -> None:
+        """Before a request, with what stands before the view in it."""
+        self._sent = replace(self.state.ledger.view(), system=system, tools=tools)
+        self.state.guard.before(self._sent, self.clock.now(), self.model.capabilities)
+
+    def cache_broke(self, usage: Usage) -> CacheBroke | None:
+        """After its answer: whether the cache was not read, and none of the layers meant that."""
+        if self._sent is None:
+            return None
+        answer, now = Response([], "", usage), self.clock.now()
+        found = self.state.guard.after(self._sent, answer, now, self.model.capabilities)
+        return None if found is None or found.registered else found
 
     def note_request(self) -> None:
         """What the view holds now has been sent."""

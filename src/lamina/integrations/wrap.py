@@ -20,12 +20,13 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from lamina.conversation.bodies import FORMS, Form, plain
 from lamina.conversation.kept import Conversations
+from lamina.conversation.usage import count
 from lamina.errors import UsageError
-from lamina.events import quiet
+from lamina.events import CacheBroke, quiet
 from lamina.integrations.library import own_name, settings_for
 from lamina.ledger.places import find_project_folder, project_folder
 from lamina.ledger.record import Quotes
-from lamina.messages import Json, Usage
+from lamina.messages import Json, Usage, as_object
 
 if TYPE_CHECKING:
     from lamina.ports import MemoryStore
@@ -36,6 +37,7 @@ _MARK = "_lamina"
 # The SDKs have no public place for it: every method of a resource posts through the one, every kind of
 # stream reads from the other.
 _DOOR, _ITEMS, _RAW = "_post", "_iterator", "http_response"
+_OUTPUT = ("max_tokens", "max_completion_tokens", "max_output_tokens")
 _Client = TypeVar("_Client")
 
 
@@ -48,6 +50,7 @@ def wrap(
     remember: bool = False,
     recall: bool = True,
     files: bool | None = None,
+    compact: bool = True,
     enabled: bool = True,
     home: str | Path | None = None,
 ) -> _Client:
@@ -58,8 +61,9 @@ def wrap(
     A conversation is recognised by what it begins with; `session` keeps one apart that begins like
     another. `remember` saves what user messages ask to keep. `files` says whether the program's tools
     can read files on this machine: only then do long and old tool results leave the prompt, with
-    the path of the file that has them (None: told by the tools' names). With `enabled=False`, or
-    LAMINA_DISABLED set, the client itself comes back.
+    the path of the file that has them (None: told by the tools' names). A list that nears the end of
+    the model's window is sent with a summary of its older part (`compact=False`: never). With
+    `enabled=False`, or LAMINA_DISABLED set, the client itself comes back.
     """
     if not enabled or switched_off():
         return client
@@ -71,9 +75,8 @@ def wrap(
         )
     if hasattr(client, _MARK):
         return client
-    between = Between(
-        project, user, session=session, remember=remember, recall=recall, files=files, home=home
-    )
+    given: Json = {"session": session, "remember": remember, "recall": recall, "files": files}
+    between = Between(project, user, **given, compact=compact, home=home)
     return _attached(client, forms, between)
 
 
@@ -113,7 +116,7 @@ def _attached(client: _Client, forms: Mapping[str, Form], between: Between) -> _
 
 
 def _post(send: Callable[..., Any], form: Form, between: Between, path: str, **given: Any) -> Any:
-    call = between.before(form, given.get("body")) if form.at(path) else None
+    call = between.before(form, given.get("body"), **_betas(given)) if form.at(path) else None
     if call is None:
         return send(path, **given)
     try:
@@ -130,7 +133,8 @@ async def _post_async(
 ) -> Any:
     from anyio.to_thread import run_sync
 
-    call = await run_sync(between.before, form, given.get("body")) if form.at(path) else None
+    before = partial(between.before, form, given.get("body"), **_betas(given))
+    call = await run_sync(before) if form.at(path) else None
     if call is None:
         return await send(path, **given)
     try:
@@ -140,6 +144,11 @@ async def _post_async(
             raise
         return await send(path, **given)
     return await run_sync(between.watched, call, answer)
+
+
+def _betas(given: Json) -> Json:
+    headers = as_object(as_object(given.get("options")).get("headers"))
+    return {"betas": str(headers.get("anthropic-beta") or "").split(",")}
 
 
 @dataclass(slots=True)
@@ -164,6 +173,7 @@ class Between:
         remember: bool = False,
         recall: bool = True,
         files: bool | None = None,
+        compact: bool = True,
         home: str | Path | None = None,
     ) -> None:
         self._config = config = settings_for(project, user, home)
@@ -172,14 +182,22 @@ class Between:
             self._folder /= own_name(user)
         self._session = session
         self._files, self._remember, self._recall = files, remember, recall
+        self._compact = compact
         self._told = False
+        self._causes = set[str]()  # of broken caches that were told
         self._made: Conversations | None = None
         self._store: MemoryStore | None = None
         self._looking: Future[None] | None = None  # for memories in what was said last
         self._aside: ThreadPoolExecutor | None = None
 
     def before(
-        self, form: Form, body: object, *, session: str = "", expands: bool = False
+        self,
+        form: Form,
+        body: object,
+        *,
+        session: str = "",
+        expands: bool = False,
+        betas: Sequence[str] = (),
     ) -> Call | None:
         """What to send instead; None: nothing of this is ours. `expands`: it has the tool Expand."""
         if not isinstance(body, dict):
@@ -196,7 +214,9 @@ class Between:
             asked = form.asked(said, session or self._session, self._files)
             if asked is None:
                 return None
-            changes = self._conversations().changes(replace(asked, expands=expands))
+            output = max(count(given.get(name)) for name in _OUTPUT)
+            asked = replace(asked, expands=expands, betas=betas, output=output)
+            changes = self._conversations().changes(asked)
             new = form.spliced(given, changes)
             return Call(form, changes.conversation, new, edited=new is not given)
         except Exception as error:  # noqa: BLE001 - the program's request goes out as it is
@@ -276,8 +296,23 @@ class Between:
                 )
                 self._store = open_store(self._config, quiet, gate=gate)
                 index = MemoryIndex(self._store) if self._recall else None
-            self._made = Conversations(self._folder, self._config, memory=index, tell=self.tell)
+            self._made = Conversations(
+                self._folder,
+                self._config,
+                memory=index,
+                compacts=self._compact,
+                tell=self.tell,
+                broke=self._cache_broke,
+            )
         return self._made
+
+    def _cache_broke(self, broke: CacheBroke) -> None:
+        """Once for each kind of cause: what a program does to its prompt it does again and again."""
+        if (kind := broke.cause.partition(" ")[0]) not in self._causes:
+            self._causes.add(kind)
+            what = f"{broke.read:,} of {broke.expected:,} cached tokens were read"
+            with suppress(Warning):
+                warnings.warn(f"Lamina: only {what}: {broke.cause}", RuntimeWarning, stacklevel=2)
 
     def tell(self, what: str) -> None:
         """Once: the program works without us, and its log is not ours."""

@@ -29,8 +29,9 @@ class Span:
     tokens: int
 
 
-def borders(projection: Projection) -> list[int]:
-    """Positions of visible entries before which the view can be cut, oldest first."""
+def borders(projection: Projection, *, answers: bool = False) -> list[int]:
+    """Positions of visible entries before which the view can be cut, oldest first; `answers`: of
+    answers only, so that rounds stay whole and what is put before them is a user's."""
     found: list[int] = []
     waiting: set[str] = set()
     # A call whose result never came (a foreign or damaged record) keeps nothing waiting.
@@ -41,7 +42,7 @@ def borders(projection: Projection) -> list[int]:
     } | set(projection.open)
     last = -1
     for row in projection.rows:
-        if row.entry != last and not waiting:
+        if row.entry != last and not waiting and (not answers or row.role == "assistant"):
             found.append(row.entry)
         last = row.entry
         kind = row.block.get("type")
@@ -76,11 +77,17 @@ def _spanned(projection: Projection, rows: Sequence[Row]) -> Span | None:
 
 
 def tail_border(
-    projection: Projection, *, least: int, most: int, texts: int = 0, not_after: int | None = None
+    projection: Projection,
+    *,
+    least: int,
+    most: int,
+    texts: int = 0,
+    not_after: int | None = None,
+    answers: bool = False,
 ) -> int | None:
     """Where to cut so that the tail has at least so many tokens and messages with text, at most
     `most` tokens, and begins no later than `not_after`. None: nothing can be kept within that."""
-    allowed = set(borders(projection))
+    allowed = set(borders(projection, answers=answers))
     total = words = 0
     chosen: int | None = None
     by_entry = [list(group) for _, group in groupby(projection.rows, key=lambda row: row.entry)]

@@ -26,13 +26,14 @@ from lamina.layers.compaction.plan import (
     SummaryPlan,
     budget,
     faithful,
+    framed,
     from_notes,
     in_full,
+    kept_in_file,
 )
 from lamina.ledger import edits, spans, tokens
 from lamina.ledger.spans import Span
 from lamina.ledger.view import Row
-from lamina.local import summariser
 from lamina.messages import Block, Json, dicts, text, text_of
 from lamina.state import State
 
@@ -82,7 +83,7 @@ def _cheaper(state: State, mark: int) -> bool:
     off until carrying the rest has cost what a summary would, or most likely will. After a pause all
     is written anew: a summary that will come is better made before than after that."""
     account = state.balance()
-    if account is None:
+    if account is None or not (state.expands or state.names_files):  # no way back: only if it must
         return False
     over = state.whole_tokens - mark
     cold = account.requests > 0 and state.deps.clock.now() > account.warm_until
@@ -265,12 +266,14 @@ def _all_but_a_tail(state: State) -> Span | None:
         most=keep + sum(row.tokens for row in waiting),
         texts=1,
         not_after=waiting[0].entry if waiting else None,
+        answers=state.whole_rounds,
     )
-    if not waiting:
-        return spans.whole(projection) if border is None else spans.before(projection, border)
-    if border is None or border > waiting[0].entry:  # the last call alone is larger than a tail
-        fitting = (b for b in spans.borders(projection) if b <= waiting[0].entry)
-        border = max(fitting, default=None)
+    if border is None and not waiting and not state.whole_rounds:
+        return spans.whole(projection)
+    latest = waiting[0].entry if waiting else answered
+    if border is None or border > latest:  # the last call alone is larger than a tail
+        cuts = spans.borders(projection, answers=state.whole_rounds)
+        border = max((b for b in cuts if b <= latest), default=None)
     return spans.before(projection, border) if border is not None else None
 
 
@@ -300,18 +303,8 @@ def _fold(state: State, plan: SummaryPlan, trigger: str, before: int, name: str)
             **({"asked": round(plan.asked, 3)} if plan.asked is not None else {}),
         },
     }
-    new = [{"role": "user", "content": _framed(plan.text, name)}]
+    new = [{"role": "user", "content": framed(state, plan, name)}]
     return edits.fold(first, last, new, LAYER, uuid=name, boundary=boundary)
-
-
-def _framed(text: str, name: str) -> str:
-    body = text.replace("</summary>", "&lt;/summary>")  # copied words don't end the frame
-    return (
-        "<summary>\nEarlier messages of this conversation left your view; this stands for them. "
-        "References in [#…] name entries of the record: the Expand tool shows them whole, and "
-        f"{summariser.ref(name)} shows everything that this summary stands for.\n\n"
-        f"{body}\n</summary>"
-    )
 
 
 async def _coming_back(state: State, fold: Json) -> list[Json]:
@@ -370,7 +363,7 @@ async def restore_files(state: State, room: int) -> list[str]:
     for path in _last_paths(state, FILE_TOOLS):
         if len(wanted) < most and await _allowed(state, path):
             wanted.append((f"The file {path}", path))
-    return await anyio.to_thread.run_sync(_read_all, wanted, each, total)
+    return await anyio.to_thread.run_sync(_read_all, wanted, each, total) if wanted else []
 
 
 async def restore_skills(state: State, room: int) -> list[str]:
@@ -467,7 +460,7 @@ def shrink(state: State) -> int:
         return 0
     names = [str(state.ledger.entries[row.entry]["uuid"]) for row in chosen]
     items = [
-        (name, row.number, _cut(row.block, keep, name))
+        (name, row.number, _cut(state, row.block, keep, name))
         for name, row in zip(names, chosen, strict=True)
     ]
     state.leave(edits.replace(items, "oversized"))
@@ -488,13 +481,16 @@ def _words(block: Block) -> str:
     return content if isinstance(content, str) else text_of(dicts(content))
 
 
-def _cut(block: Block, keep: int, entry: str) -> Block:
+def _cut(state: State, block: Block, keep: int, entry: str) -> Block:
     words = _words(block).encode("utf-8", "replace")
     head, tail = keep * 8 // 3, keep * 4 // 3  # bytes: two thirds and one third of the room
     left_out = tokens.of_text(_words(block)) - keep
+    way = f"; Expand shows them: #{entry[:8]}" if state.expands else ""
+    if not way and (path := kept_in_file(state, entry, _words(block))):
+        way = f"; all of it is in {path}"
     shown = (
         words[:head].decode("utf-8", "ignore")
-        + f"\n[… about {left_out:,} tokens left out; Expand shows them: #{entry[:8]} …]\n"
+        + f"\n[… about {left_out:,} tokens left out{way} …]\n"
         + words[-tail:].decode("utf-8", "ignore")
     )
     return text(shown) if block.get("type") == "text" else {**block, "content": shown}

@@ -1,7 +1,8 @@
 """What a compaction would put in the place of a span: a summary from the notes, from a model within
 what is copied, or from the record alone, each with the score of its probes.
 
-Reads the ledger and the notes' file, may start forks; changes nothing.
+Reads the ledger and the notes' file, may start forks; changes nothing. Where the model has no Expand,
+what leaves its view is written to `<session>/tool-results/`.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from lamina.errors import UsageError
 from lamina.events import Warned
 from lamina.layers.compaction.ask import ask, asked_score
 from lamina.ledger import spans, tokens
+from lamina.ledger.places import RESULTS, write_private
 from lamina.ledger.spans import Span
 from lamina.local import summariser
 from lamina.local.probes import Probe, Score, likeliest, probes_of, score
@@ -45,6 +47,43 @@ class SummaryPlan:
     source: str
     score: Score
     asked: float | None = None  # share of the probes that a model answered from the new view
+
+
+# ---- what it says of itself
+
+
+def framed(state: State, plan: SummaryPlan, name: str) -> str:
+    """The summary as it stands in the view, with the way back to what it stands for."""
+    entries = state.ledger.entries[plan.span.first : plan.span.last + 1]
+    if state.expands:
+        way = (
+            "References in [#…] name entries of the record: the Expand tool shows them whole, and "
+            f"{summariser.ref(name)} shows everything that this summary stands for."
+        )
+    elif path := kept_in_file(state, name, "\n\n".join(spans.shown(entries))):
+        way = (
+            f"All of them are in {path}, each headed by the [#…] that it has here: read there what "
+            "you need whole."
+        )
+    else:
+        way = "They can't be opened from here; [#…] are marks of the record."
+    body = plan.text.replace("</summary>", "&lt;/summary>")  # copied words don't end the frame
+    return (
+        "<summary>\nEarlier messages of this conversation left your view; this stands for them. "
+        f"{way}\n\n{body}\n</summary>"
+    )
+
+
+def kept_in_file(state: State, name: str, words: str) -> str:
+    """The path of a file with what leaves the view; "": the model can't read it, or it can't be."""
+    if not state.names_files:
+        return ""
+    path = state.deps.folder / RESULTS / f"{name[:8]}.txt"
+    try:
+        write_private(path, words.encode("utf-8", "replace"), lasting=True)
+    except OSError:  # a request that fits is worth more
+        return ""
+    return str(path)
 
 
 # ---- from notes (L3.5): no model call
@@ -116,6 +155,7 @@ def _before_kept(state: State, cursor: int) -> Span | None:
         most=most,
         texts=flags.value("notes.keep_messages"),
         not_after=uncovered,
+        answers=state.whole_rounds,
     )
     if border is None or (uncovered is not None and border > uncovered):
         return None
