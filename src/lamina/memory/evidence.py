@@ -135,7 +135,7 @@ def their_words(proposal: Proposal, record: Record) -> list[str]:
     found: list[str] = []
     named = wording.content_stems(f"{proposal.name}\n{proposal.description}\n{proposal.body}")
     for line in lines:
-        stems = wording.content_stems(line)
+        stems = wording.content_stems(line) - {"user", "nutzer"}
         passages = [one for message in support.messages for one in message.passages()]
         shares = [len(stems & wording.content_stems(one)) / (len(stems) or 1) for one in passages]
         best = max(shares, default=0.0)

@@ -367,6 +367,10 @@ def _taken_apart(message: str) -> tuple[_Said, ...]:
     return tuple(replace(one, usable=one.usable and n not in back) for n, one in enumerate(found))
 
 
+_FURTHER = frozenset(("and", "und", "also", "außerdem"))
+_THIS = frozenset(("this", "these", "das", "diese", "dieser", "dieses"))
+
+
 def _tied(one: str, other: str, between: str, *, apart: bool) -> bool:
     """Whether two sentences in a row may mean something else if they are read alone."""
     a, b = tokens(one), tokens(other)
@@ -376,24 +380,29 @@ def _tied(one: str, other: str, between: str, *, apart: bool) -> bool:
     if _POLITE in kinds:
         return False
     wish = classify(other).keeps
-    if classify(one).keeps and wants_work(other) and b[0] in ("and", "und"):  # "and fix the login"
-        b = b[1 + (b[1] in ("then", "dann")) :]
-    if (_kind(one), _kind(other)) == (_OF_THEM, _ASKED):  # "why does this join fail?" is of work
+    if classify(one).keeps and wants_work(other) and b[0] in _FURTHER:  # "and fix the login"
+        b = b[1 + (b[1:2] in (("then",), ("dann",), (",",))) :]
+    of_them = (_kind(one), _kind(other)) == (_OF_THEM, _ASKED)
+    if of_them:  # "why does this join fail?" is of work
         b = tuple(
             word
             for word, thing in pairwise((*b, ""))
-            if word != "this" or not wording.content_stems(thing)
+            if word not in _THIS or not wording.content_stems(thing)
         )
     if _leans(b if wish is None else tokens(other[wish.start : wish.end])) or _is_told(b):
         return True
     items = bool(_ITEM.match(one) and _ITEM.match(other))
     if items:
         return False
-    if _is_short(b) or ("\n" in between and not one.endswith(_ENDS)):
+    if _is_short(tokens(other)) or ("\n" in between and not one.endswith(_ENDS)):
         return True
-    if apart or _is_short(a) or classify(one).forgets:
+    if apart or (_is_short(a) and not of_them) or classify(one).forgets:
         return _is_short(a) and not apart
     answered = (_kind(one), _kind(other)) == (_ASKED, _ORDERED)
+    # "Don't round prices. The shop opens on Monday.": a day of something else
+    fact = _kind(other) == _SAID and bool(find_dates(other, _ANY_DAY))
+    if fact and wording.content_stems(one).isdisjoint(wording.content_stems(other)):
+        return False
     return answered or not (kinds <= {_ASKED, _ORDERED} or kinds <= {_OF_THEM, _ASKED})
 
 
