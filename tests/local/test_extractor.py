@@ -311,7 +311,13 @@ das ist immer noch kaputt
 ab jetzt gibt es zwei Hooks
 in Zukunft brauchen wir mehr Agenten
 以后再加测试
-不要改这个函数"""
+不要改这个函数
+I work with these tables every day and they are always out of sync
+I use a for loop here because map was slow
+I am using a mock here, is that ok?
+I use this hook in three components
+I have two branches open and need to merge them
+whenever I run npm install I get peer dep warnings"""
 
 
 @pytest.mark.spec("L5.8")

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from lamina.memories import Evidence, Proposal
 from lamina.memory.gate import GateContext, decide
-from lamina.text.about import turned_round
+from lamina.text.claims import turned_round
 
 
 @pytest.mark.spec("L5.6")

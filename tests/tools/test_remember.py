@@ -355,3 +355,25 @@ def test_an_update_too_is_kept_in_the_users_own_words(place: Place) -> None:
     text = (directory(place) / "user_home.md").read_text()
     assert text.endswith("\nThe user has two cats.\nI live in Munich now.\n")
     assert "Berlin" not in text
+
+
+@pytest.mark.spec("F7", "L5.6")
+@pytest.mark.parametrize(
+    ("words", "content", "kept"),
+    [
+        ("Remember that I drink tea. Also fix the login.", "A tea drinker: drinks tea.", "I drink tea"),
+        ("I'm vegetarian. What can I cook tonight?", "Vegetarian.", "I'm vegetarian."),
+        ("Ich wohne in Graz. Wie wird das Wetter?", "Nutzer wohnt in Graz.", "Ich wohne in Graz."),
+        ("I'm a data scientist, mostly pandas. Can you tell me why this join doubles my rows?",
+         "A data scientist who mostly uses pandas.", "I'm a data scientist, mostly pandas."),
+        ("Don't round prices anywhere in this project. The shop goes live in three weeks.",
+         "Prices aren't rounded anywhere in this project.", "Don't round prices anywhere in this project."),
+    ],
+)  # fmt: skip
+def test_a_statement_is_kept_without_the_question_the_work_or_the_date_behind_it(
+    place: Place, words: str, content: str, kept: str
+) -> None:
+    kind = "feedback" if "prices" in words else "user"
+    ask(place, (words, [remember(content=content, name="x", description=content, type=kind), "ok"]))
+    [file] = directory(place).glob(f"{kind}_*.md")
+    assert file.read_text().endswith(f"\n{kept}\n")

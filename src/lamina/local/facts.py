@@ -67,7 +67,8 @@ _CONTACT = words("finders.contact")
 
 def role(sentence: Sentence, rules: Cues) -> Find | None:
     """Who the user is and what they know."""
-    if not rules.role.search(sentence.plain) or _AT_WORK.search(sentence.plain):
+    plain = sentence.plain
+    if not rules.role.search(plain) or _AT_WORK.search(plain) or LEANS_ON.match(plain):
         return None
     return Find("user", finding.without_opener(sentence.text), (sentence,), ROLE)
 

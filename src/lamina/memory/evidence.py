@@ -25,7 +25,9 @@ from lamina.text.asks import (
     speaks_for_user,
     takes_back,
     told,
+    wants_work,
 )
+from lamina.text.claims import turned_round
 from lamina.text.lists import words
 from lamina.text.origins import asks_somebody, typed_parts, untyped_parts
 from lamina.text.own_words import own_text
@@ -109,7 +111,7 @@ def _reasons_against(
         if support.says(line, after=last):
             last = "" if line in heads else line
             continue
-        if turned := about.turned_round(line, [one.text for one in support.messages]):
+        if turned := turned_round(line, [one.text for one in support.messages]):
             yield f"it says the opposite of what the user typed: {_short(turned)}"
         yield f"no sentence that the user typed says {_short(line)}"
     said = [*support.messages, *(Message(one) for one in support.confirmed)]
@@ -133,7 +135,7 @@ def their_words(proposal: Proposal, record: Record) -> list[str]:
     found: list[str] = []
     named = wording.content_stems(f"{proposal.name}\n{proposal.description}\n{proposal.body}")
     for line in lines:
-        stems = wording.content_stems(line)
+        stems = wording.content_stems(line) - {"user", "nutzer"}
         passages = [one for message in support.messages for one in message.passages()]
         shares = [len(stems & wording.content_stems(one)) / (len(stems) or 1) for one in passages]
         best = max(shares, default=0.0)
@@ -147,9 +149,11 @@ def their_words(proposal: Proposal, record: Record) -> list[str]:
         ):
             return []  # they said it otherwise elsewhere: "it's four spaces now"
         found.append(one)
-    found = [about.without_wish(wording.fold(one)) for one in dict.fromkeys(found)]
-    asked = (one for text in found for one in wording.sentences(text) if asks_somebody(one))
-    beside = any(named.isdisjoint(wording.content_stems(one)) for one in asked)
+    found = [about.without_wish(" ".join(one.split())) for one in dict.fromkeys(found)]
+    parts = (one for text in found for one in wording.sentences(text))
+    asked = (one for one in parts if wants_work(one))
+    work = [stems for one in asked if len(stems := wording.content_stems(one)) >= _TITLE_WORDS]
+    beside = any(map(named.isdisjoint, work))
     return found if not beside and sum(map(len, found)) <= _MOST_SAID else []
 
 
@@ -232,7 +236,7 @@ def _in_order(topic: str, said: Sequence[str]) -> bool:
 def _explains_too_much(explained: str, proof: str) -> str:
     """Why and How to apply explain. What they order, allow, deny or name must be the user's as well."""
     for one in wording.sentences(explained):
-        if wording.missing_tokens(one, proof) or about.turned_round(one, [proof]):
+        if wording.missing_tokens(one, proof) or turned_round(one, [proof]):
             return one
         if _share(one, proof) < _NEEDED_SHARE and not about.only_explains(one):
             return one

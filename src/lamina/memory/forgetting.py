@@ -31,7 +31,8 @@ from lamina.memory.naming import free_names, printable
 from lamina.memory.removal import SAYS_IT, TOUCHES_IT, parted
 from lamina.memory.scan import is_memory_path
 from lamina.memory.topics import edit_topic, read_topic
-from lamina.text import about, wording
+from lamina.text import wording
+from lamina.text.claims import turned_round
 
 _LOOKED_AT = 20  # the best of the store's search
 _SHOWN = 5
@@ -105,7 +106,7 @@ def _certain(memory: Memory, share: float, wish: str) -> bool:
         share >= SAYS_IT
         and names <= wording.content_stems(_text(memory))
         and not wish.endswith(".md")
-        and not about.turned_round(wish, [said])
+        and not turned_round(wish, [said])
     )
 
 

@@ -6,58 +6,18 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from functools import lru_cache
+from itertools import pairwise
 
 from lamina.text import wording
-from lamina.text.asks import classify, is_label, overruled
+from lamina.text.asks import classify, is_label, overruled, wants_work
 from lamina.text.dates import find_dates
-from lamina.text.lists import Listed, sections, words
+from lamina.text.lists import Listed, sections
 from lamina.text.origins import asks_somebody
 from lamina.text.wishes import wish_in
-
-_HARD = words("persons.hard")
-# Ways to say no without a "not".
-_SOFT = words("persons.soft")
-_POLARITY_CLAUSE = Listed("persons.clause_end", flags=re.NOFLAG)
-_RESTATES = 0.7
-
-
-def turned_round(claim: str, quotes: Iterable[str]) -> str:
-    """The clause of the claim that says the opposite of a quote; "" if none does."""
-    said = [(clause, stems) for quote in quotes for clause, stems in _clauses(quote)]
-    for clause, stems in _clauses(claim):
-        alike = [other for other, known in said if _restates(stems, known)]
-        if alike and all(_opposite(clause, other) for other in alike):
-            return clause
-    return ""
-
-
-def _clauses(text: str) -> list[tuple[str, set[str]]]:
-    parts = [part.strip() for part in _POLARITY_CLAUSE.split(text)]
-    found = [(part, {s for s in wording.content_stems(part) if not _HARD.fullmatch(s)}) for part in parts]  # fmt: skip
-    return [(part, stems) for part, stems in found if len(stems) >= 2]
-
-
-def _restates(one: set[str], other: set[str]) -> bool:
-    return len(one & other) >= _RESTATES * max(len(one), len(other))
-
-
-def _opposite(one: str, other: str) -> bool:
-    """One says no and the other does not, in no way."""
-    no_one, no_other = bool(_HARD.search(one)), bool(_HARD.search(other))
-    if no_one == no_other or _cut_before_the_no(one, other):
-        return False
-    return not _SOFT.search(other if no_one else one)
-
-
-def _cut_before_the_no(one: str, other: str) -> bool:
-    """A title cut from the quote's beginning leaves out a "not" that came later, and turns nothing."""
-    before, found, _ = wording.fold(other).casefold().partition(wording.fold(one).casefold())
-    return bool(found) and not _HARD.search(before)
-
 
 # ---- negations, in sentences and in the names of files
 
@@ -407,6 +367,10 @@ def _taken_apart(message: str) -> tuple[_Said, ...]:
     return tuple(replace(one, usable=one.usable and n not in back) for n, one in enumerate(found))
 
 
+_FURTHER = frozenset(("and", "und", "also", "außerdem"))
+_THIS = frozenset(("this", "these", "das", "diese", "dieser", "dieses"))
+
+
 def _tied(one: str, other: str, between: str, *, apart: bool) -> bool:
     """Whether two sentences in a row may mean something else if they are read alone."""
     a, b = tokens(one), tokens(other)
@@ -416,16 +380,29 @@ def _tied(one: str, other: str, between: str, *, apart: bool) -> bool:
     if _POLITE in kinds:
         return False
     wish = classify(other).keeps
+    if classify(one).keeps and wants_work(other) and b[0] in _FURTHER:  # "and fix the login"
+        b = b[1 + (b[1:2] in (("then",), ("dann",), (",",))) :]
+    of_them = (_kind(one), _kind(other)) == (_OF_THEM, _ASKED)
+    if of_them:  # "why does this join fail?" is of work
+        b = tuple(
+            word
+            for word, thing in pairwise((*b, ""))
+            if word not in _THIS or not wording.content_stems(thing)
+        )
     if _leans(b if wish is None else tokens(other[wish.start : wish.end])) or _is_told(b):
         return True
     items = bool(_ITEM.match(one) and _ITEM.match(other))
     if items:
         return False
-    if _is_short(b) or ("\n" in between and not one.endswith(_ENDS)):
+    if _is_short(tokens(other)) or ("\n" in between and not one.endswith(_ENDS)):
         return True
-    if apart or _is_short(a) or classify(one).forgets:
+    if apart or (_is_short(a) and not of_them) or classify(one).forgets:
         return _is_short(a) and not apart
     answered = (_kind(one), _kind(other)) == (_ASKED, _ORDERED)
+    # "Don't round prices. The shop opens on Monday.": a day of something else
+    fact = _kind(other) == _SAID and bool(find_dates(other, _ANY_DAY))
+    if fact and wording.content_stems(one).isdisjoint(wording.content_stems(other)):
+        return False
     return answered or not (kinds <= {_ASKED, _ORDERED} or kinds <= {_OF_THEM, _ASKED})
 
 
@@ -446,7 +423,9 @@ def _is_short(words: Sequence[str]) -> bool:
 
 def _is_told(words: Sequence[str]) -> bool:
     """Does it let somebody else speak, tell a story, or say that something is not meant?"""
-    return not _list("frames").isdisjoint(words)
+    asks = words[-1:] == ("?",)  # "Can you tell me why …?" wants to be told
+    pairs = pairwise((*words, ""))
+    return any(one in _list("frames") and not (asks and to in ("me", "mir")) for one, to in pairs)
 
 
 def _kind(sentence: str) -> int:
@@ -487,6 +466,7 @@ def _with_days(sentence: str) -> str:
 
 
 _IS = frozenset(("is", "are", "be", "ist", "sind"))
+_JOINED = frozenset((*",;:每所", "and", "then", "und", "dann", "every", "each", "all", "any"))
 _MOST_REASON = 12  # words
 
 
@@ -495,5 +475,4 @@ def only_explains(sentence: str) -> bool:
     words = tokens(sentence)
     if words[:1] and words[0] in _list("opens"):
         return _list("rules").isdisjoint(words)
-    joined = {*",;:每所", "and", "then", "und", "dann", "every", "each", "all", "any"}
-    return len(words) <= _MOST_REASON and (joined | (_list("rules") - _IS)).isdisjoint(words)
+    return len(words) <= _MOST_REASON and (_JOINED | (_list("rules") - _IS)).isdisjoint(words)

@@ -295,6 +295,19 @@ def overruled(sentences: Sequence[str]) -> set[int]:
     return found
 
 
+def wants_work(sentence: str) -> bool:
+    """ "Fix the login", "can you fix the login?": work for once, no rule and nothing to remember."""
+    kind, said = classify(sentence), {*wording.words(sentence.casefold())}
+    asks = bool(kind.orders) or (sentence.rstrip().endswith("?") and not kind.asks)
+    wish = kind.keeps
+    kept = sentence[wish.start : wish.end].lower() if wish is not None else "and "
+    lasts = {*_STANDING} & said or not kept.startswith(("and ", "und "))
+    return asks and not lasts
+
+
+_STANDING = ("always", "never", "stop", "avoid", "prefer", "immer", "nie", "niemals", "künftig")
+
+
 def is_label(heading: str) -> bool:
     """ "Rules:", "My preferences": a heading that only names what comes."""
     known = {*sections("asks.txt")["says_nothing"], *sections("proof.txt")["labels"]}

@@ -292,8 +292,8 @@ class Remember:
             reason=f"the agent called Remember ({call})" if call else "the agent called Remember",
         )
         worded = in_their_words(self._store, proposal, base)
-        extra = base.extra if base else {}
-        after = Memory(path, worded.name, worded.description, kind, worded.body, extra)
+        after = Memory(path, worded.name, worded.description, kind, worded.body)
+        after = replace(after, extra=base.extra) if base else after
         back = taken_back(base, after, entries, self._session)
         worded = replace(worded, takes_back=back)
         logged = log_instead(self._store, worded, self._log()) if self._log else None
