@@ -156,6 +156,16 @@ def test_of_many_conversations_the_oldest_are_found_in_the_file(
     assert program.ask(many[0]).conversation not in names
 
 
+def test_an_index_that_is_replaced_meanwhile_is_read_anew(program: Program) -> None:
+    long = program.ask(work(9)).conversation
+    index = program.folder / "kept" / "index"
+    name = program.ask(other := [{"role": "user", "content": [text("Hello.")]}]).conversation
+    line = next(one for one in index.read_text().splitlines() if name in one)
+    index.write_text(f"{line}\n")
+    assert program.ask(other).conversation == name, "which stands there"
+    assert program.ask(work(9)).conversation != long, "which does not"
+
+
 def test_results_without_their_calls_and_open_calls_pass(program: Program) -> None:
     odd: list[Message] = [
         {"role": "user", "content": [tool_result("nobody", "lost")]},
