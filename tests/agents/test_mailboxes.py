@@ -246,7 +246,7 @@ def test_a_mailbox_that_becomes_a_link_under_its_reader_moves_nobodys_files(
     (box / part).rename(tmp_path / "moved")
     (box / part).symlink_to(tmp_path / "elsewhere")
     with pytest.raises(StorageError, match="is a link"):
-        reader.take(never)
+        reader.take(list[Letter]().append)
     reader.close(keep=False)
     assert notes.read_text() == "no letter"
 

@@ -247,6 +247,8 @@ def test_enter_stays_enter_between_two_prompts_and_while_something_is_printed() 
     as_it_was = termios.tcgetattr(slave)
     with os.fdopen(slave) as file, create_app_session(input=Vt100Input(file)) as session:
         with keys_as_pressed(), session.input.cooked_mode():
+            with keys_as_pressed():  # an agent beside it asks
+                pass
             os.write(master, b"go\r")
             assert os.read(slave, 10) == b"go\r"
         assert termios.tcgetattr(slave) == as_it_was

@@ -11,10 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.examples import examples
 
+from lamina.cli.main import main
 from lamina.config import load
 from lamina.conversation import lineage
 from lamina.conversation.kept import Asked, Changes, Conversations
 from lamina.conversation.lineage import digest_of, linked
+from lamina.ledger.places import project_folder
 from lamina.messages import Message, Usage, text, tool_result, tool_use
 
 pytestmark = pytest.mark.spec("I1")
@@ -154,6 +156,34 @@ def test_of_many_conversations_the_oldest_are_found_in_the_file(
         program.restart()
     (program.folder / "kept" / "index").unlink()
     assert program.ask(many[0]).conversation not in names
+
+
+def test_what_a_sub_agent_was_told_is_nobodys_word_though_its_parent_is_known_later(
+    program: Program, capsys: pytest.CaptureFixture[str]
+) -> None:
+    where = ["--project", str(program.folder), "--home", str(program.folder / "home")]
+    folder = project_folder(program.folder / "home", program.folder) / "conversations"
+    kept = Conversations(folder, load(program.folder, home=program.folder / "home"))
+    words = "Please remember that all builds run on the host WOLFSBANE."
+    said: list[Message] = [{"role": "user", "content": [text(words)]}]
+    name = kept.changes(Asked(said, chain(said), MODEL)).conversation
+    assert main(["extract", "--all", "--dry-run", "--json", *where]) == 0
+    assert "WOLFSBANE" in capsys.readouterr().out
+    kept.adopt(name, "another")
+    assert main(["extract", "--all", "--json", *where]) == 0
+    assert "wolfsbane" not in capsys.readouterr().out
+    assert main(["sessions", "list", *where]) == 0
+    assert words[:40] in capsys.readouterr().out
+
+
+def test_an_index_that_is_replaced_meanwhile_is_read_anew(program: Program) -> None:
+    long = program.ask(work(9)).conversation
+    index = program.folder / "kept" / "index"
+    name = program.ask(other := [{"role": "user", "content": [text("Hello.")]}]).conversation
+    line = next(one for one in index.read_text().splitlines() if name in one)
+    index.write_text(f"{line}\n")
+    assert program.ask(other).conversation == name, "which stands there"
+    assert program.ask(work(9)).conversation != long, "which does not"
 
 
 def test_results_without_their_calls_and_open_calls_pass(program: Program) -> None:

@@ -390,9 +390,9 @@ def test_where_something_is_handled_is_looked_for_in_code_then_in_all_files() ->
     [use] = ask("where is the timeout handled?", tools=[grep]).tool_uses
     assert "md" in use["input"]["glob"]
     asked: Message = {"role": "assistant", "content": [use]}
-    code = "[Folded]\nsrc/a.py:\n  3:# timeout\n  9:def f(timeout=5)\n  12:timeout\nb.py:4:timeout"
+    code = "[Folded]\nsrc/a.py:\n  3:# timeout\n  9:def f(timeout=5):\n  12:timeout\nb.py:4:timeout"
     found = ask(tool_result(use["id"], code), tools=[grep], before=[question, asked]).text
-    best = ["src/a.py:9:def f(timeout=5)", "src/a.py:3:# timeout", "b.py:4:timeout"]
+    best = ["src/a.py:9:def f(timeout=5):", "src/a.py:3:# timeout", "b.py:4:timeout"]
     assert found.splitlines()[1:] == best
     nothing = tool_result(use["id"], "No matches.")
     [wider] = ask(nothing, tools=[grep], before=[question, asked]).tool_uses
@@ -472,8 +472,12 @@ def test_where_ranks_the_lines_that_hold_most_of_the_words() -> None:
         "3 lines, the best first:",
         "c.py:9:def timeout_handled(): ...",
     ]
-    none = ask(tool_result("t", "No matches."), before=before)
-    assert none.stop_reason == "unanswered"
+    for note in ("", "\n[Stopped after 30 s or 16,000,000 bytes.]"):
+        none = ask(tool_result("t", f"No matches.{note}"), before=before)
+        assert none.stop_reason == "unanswered"
+    found = "a.py:1:timeout:\na.py:2:  x\n[id].ts:3:if (timeout) {\nb.py:9:def timeout_handled():"
+    told = ask(tool_result("t", f"{found}\n[4 of 9 shown. Narrow the search.]"), before=before)
+    assert told.text.splitlines()[:2] == ["4 lines, the best first:", found.splitlines()[3]]
 
 
 def test_recalled_memories_are_shown_to_a_person_not_to_a_model() -> None:

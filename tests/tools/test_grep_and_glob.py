@@ -15,7 +15,7 @@ from lamina.held import hold
 from lamina.text.globs import literal_prefix, matches
 from lamina.tools import glob
 from lamina.tools.glob import Walk
-from lamina.tools.grep import Grep, find_ripgrep
+from lamina.tools.grep import MOST_OUTPUT, Grep, find_ripgrep
 from lamina.tools.registry import Toolbox
 
 if TYPE_CHECKING:
@@ -158,6 +158,11 @@ async def test_ignored_files_are_left_out_and_hidden_ones_are_not(tree: Bench) -
 async def test_long_lines_are_cut_and_the_limit_is_named(tree: Bench) -> None:
     shown = await tree.text("Grep", pattern="xneedle|x+", path="long.min", output_mode="content")
     assert len(shown) < 600
+    (tree.project / "all.min").write_bytes(b"needle" + b"x" * MOST_OUTPUT + b"\n")
+    shown = await tree.text("Grep", pattern="needle", output_mode="content")
+    assert f"all.min:1:{'needle':x<500}…\n" in shown
+    assert "a.py:3:def needle():" in shown
+    assert "Stopped" not in shown
     shown = await tree.text("Grep", pattern="needle", head_limit=2)
     assert len(shown.splitlines()) == 3
     assert "2 of " in shown

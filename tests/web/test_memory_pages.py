@@ -50,6 +50,15 @@ def test_search_gives_the_reason_and_the_share_of_each_hit(page: Page, deploys: 
     assert "Nothing found" in page.get("?q=zebra").words
 
 
+def test_what_is_typed_right_after_an_edit_finds_what_was_written(
+    page: Page, deploys: str, memory_dir: Any
+) -> None:
+    assert "Nothing found" in page.get("?q=flamingo", X_Fragment="1").words
+    base = (memory_dir() / deploys).read_text()
+    page.post(f"edit/{deploys}", base=base, content=f"{base}\nAsk the flamingo first.\n")
+    assert "Fridays" in page.get("?q=flamingo", X_Fragment="1").words
+
+
 def test_one_memory_shows_who_wrote_it_when_and_why(page: Page, deploys: str) -> None:
     words = page.get(f"m/{deploys}").words
     assert deploys in words

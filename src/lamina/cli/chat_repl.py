@@ -80,7 +80,7 @@ def keys_as_pressed() -> Generator[None]:
         try:
             yield
         finally:
-            del vars(terminal)["cooked_mode"]
+            vars(terminal).pop("cooked_mode", None)  # an agent's question ends within a line
 
 
 def _typed_ahead() -> list[KeyPress]:

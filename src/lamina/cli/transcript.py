@@ -42,9 +42,10 @@ def summary(file: Path) -> dict[str, Any]:
     messages = [entry for entry in entries if entry["kind"] == "message"]
     title = ""
     for entry in messages:
-        if entry.get("role") == "user" and (title := typed_text(entry)):
+        asked = ["typed" if one == "agent" else one for one in entry.get("origins") or ()]
+        if entry.get("role") == "user" and (title := typed_text({**entry, "origins": asked})):
             break
-    parents = [entry for entry in entries if entry.get("name") == "conversation.agents"]
+    parents = [entry for entry in entries if entry.get("name") == log.PARENT]
     changed = datetime.fromtimestamp(file.stat().st_mtime).astimezone()
     return {
         "id": file.stem,

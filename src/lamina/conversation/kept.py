@@ -27,7 +27,7 @@ from lamina.events import CacheBroke, Event, LayerFailed, quiet
 from lamina.flags import Flags
 from lamina.layers import extraction, pauses, recall
 from lamina.ledger import edits, spans
-from lamina.ledger.log import LogFile, encode
+from lamina.ledger.log import PARENT, LogFile, encode
 from lamina.ledger.record import blocks_of_entry
 from lamina.ledger.window import capabilities
 from lamina.messages import Block, Json, Message, Usage, as_list, as_object, dicts, text_of
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
 
 _HELD = "conversation.held"  # state entry: messages that came in, and where they stand
 _ANSWERED = "conversation.answered"  # state entry: when the last answer came, and its usage
-PARENT = "conversation.agents"  # state entry: the one whose model leads it
 _ALONE = "conversation.alone"  # state entry: the provider refused what we made of it
 # Bytes of the conversations that were used last: of those in memory, of those that are at hand, and
 # of one, at least.

@@ -109,12 +109,12 @@ class Lineages:
         """Take what this or another process has written since."""
         data = b""
         with suppress(OSError), self._file.open("rb") as file:
-            file.seek(self._read)
-            data = file.read()
+            if (size := file.seek(0, os.SEEK_END)) < self._read:  # somebody took it away
+                self._read, self._known = 0, {}
+            data = os.pread(file.fileno(), size, self._read)
         end = data.rfind(b"\n") + 1
         self._read += end
-        for line in data[:end].decode("ascii", "replace").splitlines():
-            parts = line.split()
+        for parts in map(str.split, data[:end].decode("ascii", "replace").splitlines()):
             if len(parts) == 3 and parts[2].isdecimal():  # else half a line that a crash left
                 self._known.setdefault(parts[0], (parts[1], int(parts[2])))
 

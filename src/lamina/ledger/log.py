@@ -26,6 +26,7 @@ from lamina.errors import LedgerError, SessionBusy
 from lamina.ledger.places import open_private, private_folder
 from lamina.messages import Json
 
+PARENT = "conversation.agents"  # state entry: the conversation whose model leads this one
 MAX_LINE = 256 * 1024 * 1024  # a longer line is passed over unread: it would fill the memory
 
 _encode = msgspec.json.Encoder().encode
@@ -111,7 +112,15 @@ def _read(fd: int) -> Reading:
             elif reason:
                 torn = end == size and not ends_whole
                 problems.append(Problem(number, start, end - start, reason, torn=torn))
+    _give_to_parents(entries)
     return Reading(entries, _mark_known(problems, entries), size, ends_whole)
+
+
+def _give_to_parents(entries: list[Json]) -> None:
+    """Where another model leads a conversation, which may be known only later, nobody typed."""
+    if any(entry.get("name") == PARENT for entry in entries if entry["kind"] == "state"):
+        for entry in (one for one in entries if "origins" in one):
+            entry["origins"] = ["agent" if o == "typed" else o for o in entry["origins"]]
 
 
 def _lines(data: mmap.mmap, size: int) -> Iterator[tuple[int, int]]:

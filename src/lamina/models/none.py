@@ -315,7 +315,7 @@ def _then(request: Request, results: Sequence[Block]) -> list[Block]:
     use = _uses(request).get(str(results[0].get("tool_use_id"))) if len(results) == 1 else None
     given = as_object(use["input"]) if use and not _failed(results[0]) else {}
     found = text_of(results[0].get("content") or "") if given else ""
-    if given.get("glob") == _CODE and found in _NOTHING:
+    if given.get("glob") == _CODE and found.partition("\n")[0] in _NOTHING:
         return _act(request, [Wanted("where", str(given["pattern"])[4:])])[0]
     if _READMES not in given.values():
         return []
@@ -418,9 +418,9 @@ def _failure(name: str, subject: str, output: str) -> str:
 
 def _lines_found(subject: str, output: str) -> str:
     asked = subject.startswith("(?i)")  # where something is, not for these very words
-    if output in _NOTHING:
-        return _FOUND_NONE if asked else f"Nothing for {_plain(subject)}."
     lines = output.splitlines()
+    if output.partition("\n")[0] in _NOTHING:
+        return _FOUND_NONE if asked else f"Nothing for {_plain(subject)}."
     if asked:
         lines = best_lines(lines, subject[4:].split("|"), _BEST)
         return "\n".join([f"{_count(lines, 'line')}, the best first:", *lines])
@@ -445,9 +445,8 @@ def _quoted(recalled: str) -> str:
 
 
 def _clipped(lines: Sequence[str]) -> list[str]:
-    if len(lines) <= SHOWN_LINES:
-        return list(lines)
-    return [*lines[:SHOWN_LINES], f"… and {len(lines) - SHOWN_LINES} more lines."]
+    more = len(lines) - SHOWN_LINES
+    return [*lines[:SHOWN_LINES], *[f"… and {more} more lines."] * (more > 0)]
 
 
 def _count(lines: Sequence[str], what: str) -> str:

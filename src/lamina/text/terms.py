@@ -218,12 +218,12 @@ def beginning(word: str) -> str:
 def _with_paths(lines: Sequence[str]) -> Iterator[str]:
     """Lines of one file may stand below its name, and remarks on the whole in brackets."""
     path = ""
-    for line in lines:
+    for line, below in zip(lines, [*lines[1:], ""], strict=True):
         if line.startswith("  "):
             yield path + line[2:]
-        elif line.endswith(":"):
+        elif line.endswith(":") and below.startswith("  "):
             path = line
-        elif not line.startswith("["):
+        elif not (line.startswith("[") and line.endswith("]")):
             yield line
 
 

@@ -242,6 +242,8 @@ def _arguments(query: Query, place: _Place, mark: str) -> list[str]:
         # No file's name or text can know the mark, so none can pass for another's.
         arguments += [f"--field-match-separator={mark}:", f"--field-context-separator={mark}-"]
         arguments.append(f"--context-separator={mark}")
+        # What is cut off below need not come: one minified file would be all the output.
+        arguments += [f"--max-columns={4 * LONGEST_LINE}", "--max-columns-preview"]
     if query.any_case:
         arguments.append("--ignore-case")
     if query.type and not place.file:

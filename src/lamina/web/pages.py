@@ -92,7 +92,7 @@ class World:
         now, (known, last) = time.monotonic(), self._typed.get(slug, (None, 0.0))
         began = not typing or known is None or now - last > _PAUSE
         project = known if known and not began else self.project(slug)
-        self._typed[slug] = project, now
+        self._typed[slug] = project, now if typing else 0.0  # another page may change something
         return project, began
 
     def project(self, slug: str) -> Project:
