@@ -258,8 +258,8 @@ def _finds_of(message: list[Sentence], place: int) -> Iterator[Find]:
     else:
         first = _first_find(message, place, rules)
     found, first = first, first and weighed(first, message)
-    if found and not first and found.reason == finding.DATE:
-        # A date that is doubted may stand in a statement that is not.
+    if found and not first and found.reason in {finding.DATE, finding.RULE}:
+        # A date or a rule that is doubted may stand in a statement that is not.
         told = telling(sentence, rules)
         first = told and weighed(told, message)
     first = first and anchored(first, message, place)

@@ -304,7 +304,7 @@ def _leans(text: str) -> bool:
 
 
 _ASIDE = Listed("finders.aside")
-_THING = re.compile(r"(?i)\b(?:it|them|her|him)\b(?!'s\b|'ll\b|\s(?:is|are|was|were)\b)")
+_THING = Listed("finders.unnamed_thing")
 _NAMED = Listed("finders.named_thing", flags=re.NOFLAG)
 _PLACE = re.compile(r"(?i)(?<!out )\bthere\b(?!'s\b|\s(?:is|are|was|were)\b)")
 _SOMEWHERE = re.compile(r"(?i:\b(?:in|at|on|to|from|near)\s\w)")
