@@ -752,10 +752,21 @@ def test_what_lasts_is_known_by_its_grammar(words: str, kind: str) -> None:
         "From the hallway I mean, since I'm allergic.",
         "I've been feeling better about my daily walks.",
         "I'm planning a trip to Walmart this weekend",
+        "I started rowing here about a year ago.",
+        "It's a great workout. I started doing this a few years back.",
+        "Been a while since I hear from you.",
+        "Investing in our children is key, giving them the right tools.",
+        "I've been studying for a week now",
     ],
 )
 def test_orders_for_once_moods_and_what_names_nothing_are_no_memory(words: str) -> None:
     assert extract([answer("Done."), typed(words)], now=NOW) == []
+
+
+@pytest.mark.spec("L5.8")
+def test_half_a_sentence_is_no_memory_of_its_own() -> None:
+    said = "I prefer picking films that we can stream, to stay within my $90 film budget"
+    assert "I prefer picking films" in only(typed(said)).body
 
 
 @pytest.mark.spec("L5.8")
