@@ -96,6 +96,16 @@ def test_what_is_piped_in_is_added_and_is_not_the_users_own_word(
     assert lamina("chat", "--model", script(world, "Read.")).out == "Read.\n"
 
 
+@pytest.mark.spec("I2", "L5.6")
+def test_what_is_only_piped_in_is_not_said_to_be_kept(lamina: Run, stdin: Any) -> None:
+    stdin(b"I prefer tabs over spaces.")
+    assert "this session only" in lamina("chat", "--model", "none").out
+    assert lamina("memory", "list", "--json").json == []
+    stdin(b"")
+    kept = lamina("chat", "-p", "I prefer tabs over spaces.", "--model", "none").out
+    assert kept == "Noted: I prefer tabs over spaces.\n"
+
+
 @pytest.mark.spec("F11", "I2")
 def test_continue_and_resume_go_on_with_the_same_session(
     lamina: Run, world: Path, stdin: Any

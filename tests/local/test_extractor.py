@@ -641,7 +641,7 @@ def test_a_plain_rule_is_kept_whatever_the_judge_holds_of_it(words: str) -> None
 @pytest.mark.parametrize(
     ("words", "kind", "kept"),
     [
-        ("I prefer tabs, can you help me with the indentation?", "user", "I prefer tabs"),
+        ("I prefer tabs, can you help me with the indentation?", "feedback", "I prefer tabs"),
         ("My daughter Ana is 4, what could we cook?", "user", "My daughter Ana is 4"),
         (
             "I've signed a lease in Lyon, but I'm not sure if I should move now",
@@ -690,6 +690,14 @@ def test_a_statement_inside_a_request_is_kept_without_the_request(
         ("I decided to pause the night shifts until spring.", "project"),
         ("I'm stressed about the tax return that's due on 5 March 2031.", "project"),
         ("I've got $900 set aside for the new roof.", "project"),
+        ("I prefer table-driven tests", "feedback"),
+        ("I prefer table-driven lessons", "user"),
+        ("My van is a 2011 Volkswagen.", "user"),
+        ("I recently bought a used Yamaha piano.", "user"),
+        ("We're planning a camping trip to Norway.", "project"),
+        ("I usually wake up at 5:30.", "user"),
+        ("I'm trying to save $2,000 for a kayak.", "project"),
+        ("I've moved the choir to Mondays starting March 9.", "project"),
         ("I'm nervous about my interview with the choir on 12 May 2030.", "project"),
         ("I'm starting remote work three days a week on 15 June 2030.", "project"),
         ("I just signed the contract for the mill.", "project"),
@@ -741,10 +749,40 @@ def test_what_lasts_is_known_by_its_grammar(words: str, kind: str) -> None:
         "Ah, my favourite feature, silent crashes.",
         "no funciona, hazlo otra vez",
         "let's always keep this one open",
+        "I have a comment.",
+        "I've been doing some of these already, every week.",
+        "This photo was taken after I started climbing again.",
+        "I'm slightly over budget by $30, but that's fine",
+        "She taught me to trust the road I've chosen and to sing.",
+        "I think I'd take something smaller since I have a tiny kitchen.",
+        "From the hallway I mean, since I'm allergic.",
+        "I've been feeling better about my daily walks.",
+        "I'm planning a trip to Walmart this weekend",
+        "I started rowing here about a year ago.",
+        "It's a great workout. I started doing this a few years back.",
+        "Been a while since I hear from you.",
+        "Investing in our children is key, giving them the right tools.",
+        "I've been studying for a week now",
     ],
 )
 def test_orders_for_once_moods_and_what_names_nothing_are_no_memory(words: str) -> None:
     assert extract([answer("Done."), typed(words)], now=NOW) == []
+
+
+@pytest.mark.spec("L5.8")
+def test_half_a_sentence_is_no_memory_of_its_own() -> None:
+    said = "I prefer picking films that we can stream, to stay within my $90 film budget"
+    assert "I prefer picking films" in only(typed(said)).body
+
+
+@pytest.mark.spec("L5.8")
+def test_a_taste_and_a_rule_of_one_message_are_both_kept() -> None:
+    said = "I prefer tabs over spaces. Never deploy on Fridays. Read the notes."
+    found = extract([typed(said)], now=NOW)
+    assert [(one.type, one.body.strip()) for one in found] == [
+        ("feedback", "I prefer tabs over spaces."),
+        ("feedback", "Never deploy on Fridays."),
+    ]
 
 
 @pytest.mark.spec("L5.8")

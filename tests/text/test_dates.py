@@ -98,6 +98,7 @@ NOVEMBER = date(2026, 11, 16)
         ("seit Freitag kaputt", "seit Freitag (2026-11-13) kaputt"),
         ("The CSVs ended at Mar 4", "The CSVs ended at Mar 4"),
         ("due by Mar 4", "due by Mar 4 (2027-03-04)"),
+        ("a deadline of September 15", "a deadline of September 15"),
         ("14.03.2026, Apr 14 2026, 2026/03/14", "14.03.2026, Apr 14 2026, 2026/03/14"),
         ("Apr 2-3 2026", "Apr 2-3 2026"),
         ("Monday, 2026-11-23", "Monday, 2026-11-23"),

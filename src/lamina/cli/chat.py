@@ -75,8 +75,9 @@ def run(args: argparse.Namespace) -> int:
         overrides["dream.enabled"] = False
     config = config_of(args, **overrides)
     if config.str("model") == NO_MODEL and not config.bool("memory.inbox_all"):
-        # What it says that it noted has to be kept.
-        config = config.with_(**{"extraction.non_interactive": True})
+        # What it says that it noted has to be kept; of what is only piped in nothing is.
+        typed = talk or bool((args.prompt or "").strip())
+        config = config.with_(**{"extraction.non_interactive": typed})
     if not config.project.is_dir():
         raise UsageError(f"The project {config.project} is not a directory.")
     wish: dict[str, Any] = {"config": config, **_which(args, config)}

@@ -258,8 +258,8 @@ def _finds_of(message: list[Sentence], place: int) -> Iterator[Find]:
     else:
         first = _first_find(message, place, rules)
     found, first = first, first and weighed(first, message)
-    if found and not first and found.reason == finding.DATE:
-        # A date that is doubted may stand in a statement that is not.
+    if found and not first and found.reason in {finding.DATE, finding.RULE}:
+        # A date or a rule that is doubted may stand in a statement that is not.
         told = telling(sentence, rules)
         first = told and weighed(told, message)
     first = first and anchored(first, message, place)
@@ -270,7 +270,13 @@ def _finds_of(message: list[Sentence], place: int) -> Iterator[Find]:
     clauses = [] if first.type == "reference" else _clauses(sentence)
     found = [find for clause in clauses if (find := _first_find([clause], 0, rules))]
     kinds = {find.type for find in found}
-    if len(kinds) > 1 and len(kinds) == len(found) and kinds <= {"project", "feedback", "user"}:
+    whole = not any(_HALF.match(find.text) for find in found)
+    if (
+        whole
+        and len(kinds) > 1
+        and len(kinds) == len(found)
+        and kinds <= {"project", "feedback", "user"}
+    ):
         yield from found
     else:
         yield completed(first, message, place, _room_after(message, place))
@@ -296,6 +302,7 @@ def _first_find(message: list[Sentence], place: int, rules: Cues) -> Find | None
 
 
 _THEN_ASKS = Listed("telling.then_asks")
+_HALF = Listed("finders.half")
 _JOINT = Listed("finders.clause_joint", flags=re.NOFLAG)
 
 

@@ -116,7 +116,8 @@ def telling(sentence: Sentence, rules: Cues) -> Find | None:
     lasts; what is told of the moment has another."""
     plain = sentence.plain
     sure = None if UNSETTLED.search(plain) or NAMELESS.match(plain) else plain
-    settled = _SETTLED.search(plain) or (sure and rules.decided.search(sure))
+    settled = _SETTLED.search(plain) or _TRIP.search(plain)
+    settled = settled or (sure and rules.decided.search(sure))
     named = _NAMED.search(plain)
     of_user = _OF_USER.search(plain) or named
     if not (of_user or IDENTIFIER.search(plain)):
@@ -139,6 +140,8 @@ def telling(sentence: Sentence, rules: Cues) -> Find | None:
     # "I prefer short answers" tells of the user, and of how to answer.
     certain, why = not _TASTE.search(plain), finding.reason_in(text, rules)
     kind: MemoryType = "user" if of_user else "project"
+    if _OF_WORK.search(plain):
+        kind, certain = "feedback", True
     bar = _ONLY_NAMED if told is named and not told[0].startswith("I") else None
     return Find(kind, text, (sentence,), TOLD, why, certain=certain, bar=bar)
 
@@ -146,8 +149,10 @@ def telling(sentence: Sentence, rules: Cues) -> Find | None:
 _ONLY_NAMED = 0.002  # a name beside "my friend" may stand in any story
 _OF_USER = Listed("telling.user")
 _TASTE = Listed("telling.taste")
+_OF_WORK = Listed("telling.work")
 _NAMED = Listed("telling.named", flags=re.NOFLAG)
 _SETTLED = Listed("telling.project")
+_TRIP = Listed("telling.trip", flags=re.NOFLAG)
 _DATED = Listed("telling.dated")
 _UPCOMING = Listed("telling.upcoming")
 OF_THE_MOMENT = Listed("telling.moment")

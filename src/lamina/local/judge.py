@@ -205,13 +205,16 @@ def may_last(message: list[Sentence], place: int, rules: Cues) -> Find | None:
 
 def anchored(find: Find, message: list[Sentence], place: int) -> Find | None:
     """What is told, with the sentence that says of what; None if there is none."""
-    if find.reason not in {TOLD, _LIKE["user"]} or not _leans(find.text):
+    here = find.type == "user" and _elsewhere(_HERE, find.text)
+    if find.reason not in {TOLD, _LIKE["user"]} or not (here or _leans(find.text)):
         return find
     whole = finding.without_opener(message[place].text)
     if len(whole) > len(find.text) and not _leans(whole):
         return replace(find, text=whole)
     before = message[place - 1] if place else None
     if before is None or not stands(before) or len(content_words(before.text)) <= _TELLS:
+        return None
+    if NAMELESS.match(before.plain) or OF_THE_MOMENT.match(before.plain) or _leans(before.text):
         return None
     text = f"{finding.without_opener(before.text)} {find.text}"
     return replace(find, text=text, because=(before, message[place]))
@@ -297,16 +300,23 @@ _COURTESY = Listed("finders.courtesy")
 def _leans(text: str) -> bool:
     """ "I use it every day", "I have a locker there": what and where, only the sentence before can say."""
     told = _ASIDE.sub("", text, count=1)
-    thing, place = _THING.search(told), _PLACE.search(told)
+    thing = _THING.search(told)
     if thing and not _NAMED.search(told, 0, thing.start()):
         return True
-    return bool(place) and not _SOMEWHERE.search(told, 0, place.start())
+    return _elsewhere(_PLACE, told)
+
+
+def _elsewhere(place: re.Pattern[str], told: str) -> bool:
+    """Does it speak of a place that it has not named?"""
+    found = place.search(told)
+    return bool(found) and not _SOMEWHERE.search(told, 0, found.start())
 
 
 _ASIDE = Listed("finders.aside")
-_THING = re.compile(r"(?i)\b(?:it|them|her|him)\b(?!'s\b|'ll\b|\s(?:is|are|was|were)\b)")
+_THING = Listed("finders.unnamed_thing")
 _NAMED = Listed("finders.named_thing", flags=re.NOFLAG)
 _PLACE = re.compile(r"(?i)(?<!out )\bthere\b(?!'s\b|\s(?:is|are|was|were)\b)")
+_HERE = re.compile(r"(?i)\bhere\b(?! (?:in|at)\b)")
 _SOMEWHERE = re.compile(r"(?i:\b(?:in|at|on|to|from|near)\s\w)")
 _IN_REPOSITORY = Listed("finders.in_repository", flags=re.NOFLAG)
 

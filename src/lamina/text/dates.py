@@ -166,31 +166,34 @@ def _calendar(year: int, month: int, day: int) -> date | None:
 
 def _nearest(month: int, day: int, match: re.Match[str], said: date) -> date | None:
     """The day without a year that lies closest: at most three months back, else ahead. What is told
-    as past lies back or nowhere, and what is so since then lies back."""
-    since, past = _looks_back(match)
+    as past lies back or nowhere, what is so since then lies back, and what is due never does."""
+    since, past, due = _looks_back(match)
     for year in (said.year - 1, said.year, said.year + 1):
         found = _calendar(year, month, day)
         if found is None:
             continue
         away = (found - said).days
         if (-365 < away <= 0) if since else (-90 <= away <= (90 if past else 275)):
-            return None if past and away > 0 and not since else found
+            wrong = away < 0 if due else past and away > 0 and not since
+            return None if wrong else found
     return None
 
 
 _SINCE = frozenset("since seit seitdem depuis desde".split())  # noqa: SIM905 - a word list
 _PAST = {"was", "were", "had", "did", "ended", "began", "ran", "broke", "failed", "war", "hatte"}
+_DUE = frozenset({"deadline", "due", "frist", "fällig"})
 _FUTURE = {"will", "by", "until", "till", "before", "due", "deadline", "planned", "bis", "frist"}
 
 
-def _looks_back(match: re.Match[str]) -> tuple[bool, bool]:
-    """Whether something is so since the day that is named, and whether its sentence tells the past."""
+def _looks_back(match: re.Match[str]) -> tuple[bool, bool, bool]:
+    """Whether something is so since the day that is named, its sentence tells the past, it is due then."""
     text, at = match.string, match.start()
     start = max(text.rfind(end, 0, at) for end in ("\n", ". ", "。", "; ")) + 1
     before = re.findall(r"\w+", text[max(start, at - 120) : at].casefold())
     near = [*before[-2:], *re.findall(r"\w+", match[0].casefold())[:1]]
     since = not _SINCE.isdisjoint(near) or text[max(at - 2, 0) : at].endswith(("自", "从"))
-    return since, not _PAST.isdisjoint(before) and _FUTURE.isdisjoint(before)
+    past = not _PAST.isdisjoint(before) and _FUTURE.isdisjoint(before)
+    return since, past, not since and not _DUE.isdisjoint(near)
 
 
 def _named(match: re.Match[str], said: date) -> date | None:
