@@ -250,19 +250,20 @@ def test_a_sub_agent_is_known_by_the_call_for_it_and_stands_below_its_parent(
         return {"role": "user", "content": [reminder, {"type": "text", "text": words}]}
 
     wish = "Find out who lands at noon."
-    call = {"type": "tool_use", "id": "t1", "name": "Task", "input": {"n": 1, "prompt": wish}}
+    given = {"n": 1, "prompt": wish, "description": "Who else?"}
+    call = {"type": "tool_use", "id": "t1", "name": "Task", "input": given}
     found = {"type": "tool_result", "tool_use_id": "t1", "content": "The pelican."}
     agent.ask([said("Who is it?")])
+    agent.ask([said("Who else?")])  # somebody types what is a task's title elsewhere
     agent.ask([said(wish)])  # its parent tells of the call when it has the answer
     agent.ask([said(wish), *work(2)[1:]])
     parent = [said("Who is it?"), {"role": "assistant", "content": [call]}]
     agent.ask([*parent, {"role": "user", "content": [found]}])
-    agent.ask([said("Who else?")])
     agent.restart()
     where = ["--home", str(agent.folder / "home"), "--project", str(agent.folder)]
     main(["sessions", "list", "--json", *where])
     rows = json.loads(capsys.readouterr().out)
-    assert [row["title"] for row in rows] == ["Who else?", "Who is it?", wish]
-    assert [row["parent"] for row in rows] == ["", "", rows[1]["id"]]
+    assert [row["title"] for row in rows] == ["Who is it?", wish, "Who else?"]
+    assert [row["parent"] for row in rows] == ["", rows[0]["id"], ""]
     main(["sessions", "list", *where])
     assert f"└ {wish}" in capsys.readouterr().out

@@ -280,10 +280,10 @@ class Desk:
                 given = as_object(block.get("input"))
                 if changes.replaced and (_RESULTS in str(given) or "expand" in str(block["name"])):
                     totals.fetched.add(f"{name} {block.get('id')}")
-                for said in (one for one in given.values() if isinstance(one, str)):
-                    if self._begun.get(hash(said), name) != name:
-                        agent = self._begun.pop(hash(said))
-                        self._conversations.adopt(agent, name)
+                for key, said in given.items():
+                    task = hash(str(said)) if key == "prompt" or len(str(said)) > 80 else 0
+                    if self._begun.get(task, name) != name:
+                        self._conversations.adopt(agent := self._begun.pop(task), name)
                         self._away.over(agent)  # it has done its work
         for block in asked.messages[0]["content"] if len(asked.messages) < 3 else ():
             _keep(self._begun, hash(block.get("text")), name)
