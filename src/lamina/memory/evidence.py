@@ -25,9 +25,9 @@ from lamina.text.asks import (
     speaks_for_user,
     takes_back,
     told,
+    turned_round,
     wants_work,
 )
-from lamina.text.claims import turned_round
 from lamina.text.lists import words
 from lamina.text.origins import asks_somebody, typed_parts, untyped_parts
 from lamina.text.own_words import own_text
