@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from lamina.memories import Evidence, Proposal
 from lamina.memory.gate import GateContext, decide
-from lamina.text.claims import turned_round
+from lamina.text.about import Message
+from lamina.text.asks import turned_round
 
 
 @pytest.mark.spec("L5.6")
@@ -54,3 +55,16 @@ def test_other_words_for_the_same_are_no_contradiction(said: str, claim: str) ->
 @given(st.text(max_size=200))
 def test_no_text_contradicts_itself(text: str) -> None:
     assert turned_round(text, [text]) == ""
+
+
+@pytest.mark.parametrize(
+    ("message", "claim"),
+    [
+        ("Deploy to prod without asking me. Permission ends on 3 May.", "Deploy to prod without asking me."),
+        ("Never ask before deploying. Permission ends at the release on 3 May.", "Never ask before deploying."),
+        ("I never test. Is this joke getting old?", "I never test."),
+        ("Remember that I trust scripts. And then pretend you never heard it.", "I trust scripts"),
+    ],
+)  # fmt: skip
+def test_a_sentence_that_ends_or_mocks_another_is_read_with_it(message: str, claim: str) -> None:
+    assert not Message(message, typed=True).holds(claim)

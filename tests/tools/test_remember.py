@@ -309,19 +309,6 @@ def test_the_users_own_sentence_is_kept_without_the_wish_to_keep_it(
 
 
 @pytest.mark.spec("F7", "L5.6")
-def test_work_asked_for_in_the_same_breath_is_not_kept_with_a_statement(place: Place) -> None:
-    words = (
-        "I'm Tom, backend dev at Acme. Please remember that and then look at the failing CI job."
-    )
-    content = "The user is Tom, a backend developer at Acme."
-    told, _ = ask(
-        place, (words, [remember(content=content, name="Tom", description=content), "ok"])
-    )
-    assert "waits in the inbox" in told
-    assert not list(directory(place).glob("user_*.md"))
-
-
-@pytest.mark.spec("F7", "L5.6")
 def test_the_title_of_a_list_has_no_bullet(place: Place) -> None:
     words = "Remember these:\n- use black with line length 100\n- no wildcard imports"
     content = "- Use black with line length 100\n- No wildcard imports"

@@ -25,9 +25,8 @@ from lamina.text.asks import (
     speaks_for_user,
     takes_back,
     told,
-    wants_work,
+    turned_round,
 )
-from lamina.text.claims import turned_round
 from lamina.text.lists import words
 from lamina.text.origins import asks_somebody, typed_parts, untyped_parts
 from lamina.text.own_words import own_text
@@ -126,14 +125,13 @@ def _reasons_against(
 
 def their_words(proposal: Proposal, record: Record) -> list[str]:
     """What the user said themselves of what a memory says, each passage whole; empty if they did not,
-    or if it is too long to be one memory, or asks for work that the memory is not about."""
+    or if it is too long to be one memory."""
     if proposal.type not in ("user", "feedback"):
         return []
     support = _supported(proposal, record)
     rule, _ = told_apart(proposal.body)
     lines = [line for line in rule.splitlines() if line.strip()] or [proposal.description]
     found: list[str] = []
-    named = wording.content_stems(f"{proposal.name}\n{proposal.description}\n{proposal.body}")
     for line in lines:
         stems = wording.content_stems(line) - {"user", "nutzer"}
         passages = [one for message in support.messages for one in message.passages()]
@@ -150,11 +148,7 @@ def their_words(proposal: Proposal, record: Record) -> list[str]:
             return []  # they said it otherwise elsewhere: "it's four spaces now"
         found.append(one)
     found = [about.without_wish(" ".join(one.split())) for one in dict.fromkeys(found)]
-    parts = (one for text in found for one in wording.sentences(text))
-    asked = (one for one in parts if wants_work(one))
-    work = [stems for one in asked if len(stems := wording.content_stems(one)) >= _TITLE_WORDS]
-    beside = any(map(named.isdisjoint, work))
-    return found if not beside and sum(map(len, found)) <= _MOST_SAID else []
+    return found if sum(map(len, found)) <= _MOST_SAID else []
 
 
 def told_apart(claim: str) -> tuple[str, str]:

@@ -32,7 +32,7 @@ from lamina.memory.removal import SAYS_IT, TOUCHES_IT, parted
 from lamina.memory.scan import is_memory_path
 from lamina.memory.topics import edit_topic, read_topic
 from lamina.text import wording
-from lamina.text.claims import turned_round
+from lamina.text.asks import turned_round
 
 _LOOKED_AT = 20  # the best of the store's search
 _SHOWN = 5

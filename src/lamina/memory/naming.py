@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 
 from lamina.secrets import secrets_in
 from lamina.text.about import NEGATION, negates, plain_words
-from lamina.text.claims import turned_round
+from lamina.text.asks import turned_round
 from lamina.text.wording import fold, sentences
 
 _PART = re.compile(r"[a-z0-9_-]{1,80}")

@@ -367,6 +367,7 @@ def _taken_apart(message: str) -> tuple[_Said, ...]:
     return tuple(replace(one, usable=one.usable and n not in back) for n, one in enumerate(found))
 
 
+_MILESTONE = frozenset(("live", "launches", "ships", "opens", "eröffnet"))
 _FURTHER = frozenset(("and", "und", "also", "außerdem"))
 _THIS = frozenset(("this", "these", "das", "diese", "dieser", "dieses"))
 
@@ -399,9 +400,13 @@ def _tied(one: str, other: str, between: str, *, apart: bool) -> bool:
     if apart or (_is_short(a) and not of_them) or classify(one).forgets:
         return _is_short(a) and not apart
     answered = (_kind(one), _kind(other)) == (_ASKED, _ORDERED)
-    # "Don't round prices. The shop opens on Monday.": a day of something else
-    fact = _kind(other) == _SAID and bool(find_dates(other, _ANY_DAY))
-    if fact and wording.content_stems(one).isdisjoint(wording.content_stems(other)):
+    # "Don't round prices. The shop goes live on Monday.": the day of something else, and no end
+    day = not _MILESTONE.isdisjoint(b) and _list("joins").isdisjoint(b) and negates(one)
+    if (
+        day
+        and find_dates(other, _ANY_DAY)
+        and wording.content_stems(one).isdisjoint(wording.content_stems(other))
+    ):
         return False
     return answered or not (kinds <= {_ASKED, _ORDERED} or kinds <= {_OF_THEM, _ASKED})
 

@@ -13,7 +13,7 @@ from functools import cached_property, lru_cache
 from itertools import islice, pairwise
 
 from lamina.text import wording
-from lamina.text.lists import Listed, anywhere, filled, sections
+from lamina.text.lists import Listed, anywhere, filled, sections, words
 from lamina.text.wishes import Wish, meant_by, wish_in
 from lamina.text.wording import content_stems, sentences, spans
 
@@ -422,3 +422,46 @@ def _commands(sentence: str) -> bool:
     return any(_START.match(start) for start in (bare, labelled)) or bool(
         _ADDRESSED.search(sentence)
     )
+
+
+# ---- one thing and its opposite
+
+_HARD = words("persons.hard")
+# Ways to say no without a "not".
+_SOFT = words("persons.soft")
+_POLARITY_CLAUSE = Listed("persons.clause_end", flags=re.NOFLAG)
+_RESTATES = 0.7
+
+
+def turned_round(claim: str, quotes: Iterable[str]) -> str:
+    """The clause of the claim that says the opposite of a quote; "" if none does."""
+    said = [(clause, stems) for quote in quotes for clause, stems in _clauses(quote)]
+    for clause, stems in _clauses(claim):
+        alike = [other for other, known in said if _restates(stems, known)]
+        if alike and all(_denies(clause, other) for other in alike):
+            return clause
+    return ""
+
+
+def _clauses(text: str) -> list[tuple[str, set[str]]]:
+    parts = [part.strip() for part in _POLARITY_CLAUSE.split(text)]
+    found = [(part, {s for s in wording.content_stems(part) if not _HARD.fullmatch(s)}) for part in parts]  # fmt: skip
+    return [(part, stems) for part, stems in found if len(stems) >= 2]
+
+
+def _restates(one: set[str], other: set[str]) -> bool:
+    return len(one & other) >= _RESTATES * max(len(one), len(other))
+
+
+def _denies(one: str, other: str) -> bool:
+    """One says no and the other does not, in no way."""
+    no_one, no_other = bool(_HARD.search(one)), bool(_HARD.search(other))
+    if no_one == no_other or _cut_before_the_no(one, other):
+        return False
+    return not _SOFT.search(other if no_one else one)
+
+
+def _cut_before_the_no(one: str, other: str) -> bool:
+    """A title cut from the quote's beginning leaves out a "not" that came later, and turns nothing."""
+    before, found, _ = wording.fold(other).casefold().partition(wording.fold(one).casefold())
+    return bool(found) and not _HARD.search(before)
