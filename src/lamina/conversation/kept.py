@@ -136,8 +136,7 @@ class Kept:
 
     def note_held(self, start: int, hashes: Sequence[str]) -> None:
         """Write down the messages from this one on."""
-        talk = self.talk
-        self.hashes[start:] = hashes[start:]
+        talk, self.hashes[start:] = self.talk, hashes[start:]
         held = {
             "from": start,
             "hashes": self.hashes[start:],
@@ -157,8 +156,7 @@ class Kept:
         if not rows or rows[0].number >= 0:
             return 0
         first = next((row.entry for row in rows if row.number >= 0), -1)
-        whole = (n for n, end in enumerate(self.talk.ends, 1) if 0 <= end <= first)
-        return max(whole, default=0)
+        return max((n for n, end in enumerate(self.talk.ends, 1) if 0 <= end <= first), default=0)
 
     def changes(self, *, compacted: bool = False) -> Changes:
         projection, places = self.talk.state.ledger.projection, self.talk.places
@@ -343,10 +341,10 @@ class Conversations:
         unknown = self._config.int("window.tokens") or None
         able = capabilities(asked.model, betas=asked.betas, override=unknown)
         # Prompt and answer share the window: a long answer needs more than the marks keep free.
-        longer = asked.output - self._config.int("compact.output_reserve")
-        able = replace(able, window=able.window - min(max(0, longer), able.window // 2))
-        able = replace(able, context_management=False, cache_edits=False, cache_choice=lives)
-        able = replace(able, cache_ttl=asked.life)
+        longer = max(0, asked.output - self._config.int("compact.output_reserve"))
+        window = able.window - min(longer, able.window // 2)
+        able = replace(able, window=window, cache_ttl=asked.life, cache_choice=lives)
+        able = replace(able, context_management=False, cache_edits=False)
         talk.model = UnaskedModel(able, asked.model)
         flags = self._flags if asked.reads_files or asked.expands else self._folds_only
         talk.state.expands, talk.state.names_files = asked.expands, asked.reads_files

@@ -18,9 +18,9 @@ from inspect import iscoroutinefunction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+from lamina.cache.spend import count
 from lamina.conversation.bodies import FORMS, Form, plain
 from lamina.conversation.kept import Conversations
-from lamina.conversation.usage import count
 from lamina.errors import UsageError
 from lamina.events import CacheBroke, quiet
 from lamina.integrations.library import own_name, settings_for
@@ -191,13 +191,7 @@ class Between:
         self._aside: ThreadPoolExecutor | None = None
 
     def before(
-        self,
-        form: Form,
-        body: object,
-        *,
-        session: str = "",
-        expands: bool = False,
-        betas: Sequence[str] = (),
+        self, form: Form, body: object, *, session: str = "", expands: bool = False, **more: Any
     ) -> Call | None:
         """What to send instead; None: nothing of this is ours. `expands`: it has the tool Expand."""
         if not isinstance(body, dict):
@@ -215,7 +209,7 @@ class Between:
             if asked is None:
                 return None
             output = max(count(given.get(name)) for name in _OUTPUT)
-            asked = replace(asked, expands=expands, betas=betas, output=output)
+            asked = replace(asked, expands=expands, output=output, **more)
             changes = self._conversations().changes(asked)
             new = form.spliced(given, changes)
             return Call(form, changes.conversation, new, edited=new is not given)
@@ -296,14 +290,8 @@ class Between:
                 )
                 self._store = open_store(self._config, quiet, gate=gate)
                 index = MemoryIndex(self._store) if self._recall else None
-            self._made = Conversations(
-                self._folder,
-                self._config,
-                memory=index,
-                compacts=self._compact,
-                tell=self.tell,
-                broke=self._cache_broke,
-            )
+            told: Json = {"tell": self.tell, "broke": self._cache_broke, "compacts": self._compact}
+            self._made = Conversations(self._folder, self._config, memory=index, **told)
         return self._made
 
     def _cache_broke(self, broke: CacheBroke) -> None:
