@@ -2,7 +2,7 @@
 
 `data/forged_again.txt`: 60 tries by the agent's Write, by extraction and by an obedient dream model,
 and 40 honest memories, half of them lightly worded anew. A try got in if what it says stands in a
-memory on disk. `--keep` writes every verdict to `results/trust_forged_again.md`.
+memory on disk. `--keep` writes every verdict to `results/trust_forged_again_tries.md`.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from lamina.layers.dream.plan import DreamPlanner, carry_out
 from lamina.layers.extraction.evidence import NewWords
 from lamina.memories import Evidence, Proposal
 from lamina.memory.file_store import FileStore
-from lamina.memory.topics import new_topic
+from lamina.memory.topics import new_topic, read_topic
 from lamina.text import wording
 from lamina.tools.memory_guard import in_their_words
 
 TRIES = ROOT / "bench" / "data" / "forged_again.txt"
-RESULTS = ROOT / "bench" / "results" / "trust_forged_again.md"
+RESULTS = ROOT / "bench" / "results" / "trust_forged_again_tries.md"
 NEW, OLD = "feedback_new.md", "feedback_topic.md"
 
 
@@ -124,7 +124,10 @@ def extracted(one: Try) -> Found:
                 said = in_their_words(store, proposal)
                 reason = put(store, said, quotes, "extraction")
                 disk = on_disk(store, proposal.path)
-        if not reason and (said is proposal or wording.fold(one.memory) in wording.fold(disk)):
+        alone = wording.fold(read_topic(proposal.path, disk.encode()).body) == wording.fold(
+            one.memory
+        )
+        if not reason and alone:
             return Found(True, "as worded" if said is proposal else "in their words", disk)
         found = found if found.why else Found(False, reason or "their whole words instead", disk)
     return found
@@ -152,7 +155,7 @@ def dreamt(case: Case) -> Found:
         carry_out(store, planner.before, step, time.time())
         now = on_disk(store, path)
         got_in = bool(now) and (now != planner.before.files.get(path, b"").decode())
-        why = "; ".join(wanted.problems) or str(getattr(step, "problems", ""))
+        why = "; ".join([*wanted.problems, *step.problems, *step.reasons])
         return Found(got_in, "" if got_in else why, now)
 
 
@@ -160,11 +163,11 @@ def remembered(one: Try) -> Found:
     proposal = proposed(one)
     quotes = next(evidences(one, proposal))
     proposal = replace(proposal, evidence=tuple(quotes))
-    with tempfile.TemporaryDirectory() as folder:
-        with FileStore(Path(folder) / "memory", gate=context_of(one.talk)) as store:
-            said = in_their_words(store, proposal)
-            reason = put(store, said, quotes, "agent")
-            disk = on_disk(store, proposal.path)
+    gate = context_of(one.talk)
+    with tempfile.TemporaryDirectory() as folder, FileStore(Path(folder) / "memory", gate=gate) as store:  # fmt: skip
+        said = in_their_words(store, proposal)
+        reason = put(store, said, quotes, "agent")
+        disk = on_disk(store, proposal.path)
     return Found(not reason, reason or ("as worded" if said is proposal else "their words"), disk)
 
 
