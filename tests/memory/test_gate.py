@@ -201,21 +201,44 @@ def test_other_words_wait_and_the_reason_names_the_users_own() -> None:
 
 CONFIRM = [
     [("typed", "how should we test?")],
-    [("assistant", "I suggest real databases instead of mocks for integration tests.")],
+    [("assistant", "I suggest to always use real databases instead of mocks.")],
     [("typed", "yes, exactly")],
 ]
 CONFIRMED = {
     "entry": "2",
     "type": "feedback",
     "path": "feedback_tests.md",
-    "name": "feedback-tests",
-    "description": "Real databases instead of mocks for integration tests",
+    "name": "feedback-mocks",
+    "description": "Always use real databases instead of mocks",
     "body": "",
 }
 
 
 def test_a_plain_confirmation_lends_the_assistants_words_before_it() -> None:
     assert decide(proposal("yes, exactly", **CONFIRMED), ledger(*CONFIRM)).decision == "accept"
+
+
+@pytest.mark.parametrize("answer", ["I'll use real databases.", "我会用真实数据库。"])
+def test_an_ok_to_what_is_done_next_makes_no_rule(answer: str) -> None:
+    rule = "用真实数据库" if answer[0] == "我" else "Use real databases"
+    talk = ledger(CONFIRM[0], [("assistant", answer)], [("typed", "ok")])
+    wanted = proposal("ok", **(CONFIRMED | {"description": rule}))
+    assert decide(wanted, talk).decision == "inbox"
+
+
+def test_a_word_that_is_taken_back_after_a_thank_you_proves_nothing() -> None:
+    rule = "Always squash the commits."
+    talk: Blocks = [("typed", rule), ("typed", "Thank you. Scratch that.")]
+    given = {
+        "type": "feedback",
+        "path": "feedback_x.md",
+        "name": "",
+        "description": rule,
+        "body": rule,
+    }
+    context = ledger(*([one] for one in talk), whole=lambda _: talk)
+    assert decide(proposal(rule, **given), context).decision == "inbox"
+    assert decide(proposal(rule, **given), ledger(talk[:1])).decision == "accept"
 
 
 @pytest.mark.parametrize("source", ["tool", "pasted", "recalled", "hook", "teammate"])

@@ -98,14 +98,14 @@ def test_what_is_stated_beside_a_question_counts_and_the_question_does_not() -> 
 def test_a_question_beside_its_answer_is_no_harm() -> None:
     talk: list[list[tuple[Origin, str]]] = [
         [("typed", "Should we not squash commits on every merge?")],
-        [("assistant", "We can squash commits on every merge.")],
+        [("assistant", "We can always squash commits on merge.")],
         [("typed", "Yes, do that.")],
     ]
     quotes = (Evidence("Yes, do that.", "s", "2"), Evidence(talk[0][0][1], "s", "0"))
     rule = Proposal(
         path="x.md",
         name="",
-        description="Squash commits on every merge",
+        description="Always squash commits on merge",
         type="feedback",
         body="",
         writer="agent",

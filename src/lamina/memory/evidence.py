@@ -47,6 +47,7 @@ _LEAST_TRUSTED: tuple[Origin, ...] = (
 _TEMPLATE_WORDS = re.compile(r"\*\*(?:Why|How to apply):?\*\*:?", re.IGNORECASE)
 _UNSPACED = re.compile(r"[\u3400-\u9fff]+")
 _WRAPPED = re.compile(r"(?<=[\w,]) ?\n[ \t]*(?=[a-z])")  # a line that goes on in the next
+_LASTING = words("proof.lasting")
 _SOMEBODY = words("proof.user")  # who uses what they build
 _TOPIC = words("proof.topics")  # what a title may call a memory, whatever it says
 _HEAD_KEY = re.compile(r"^(?:name|description):\s*")
@@ -272,7 +273,7 @@ def _messages(
     later = record.whole(session)[len(known) + len(record.origin_text(session, item.entry)) :]
     after = next((part for block in later for part in typed_parts([block])), "")
     first = next(iter(wording.sentences(after)), "")
-    if takes_back(first):
+    if any(map(takes_back, wording.sentences(after))):
         return
     earlier = [block for block in known if block[0] != "system"]
     asked = earlier[-1][1] if earlier and earlier[-1][0] == "assistant" else ""
@@ -392,9 +393,10 @@ def is_plain_confirmation(typed: Sequence[str]) -> bool:
 
 def _confirmed(record: Record, session: str, entry: str) -> list[str]:
     """What a plain confirmation agrees to, as far as it can be told: the assistant's own answer to the
-    user. Where a file, a page or a paste was in view, nobody can tell whose idea that was, in whatever
-    words or language it comes back; then only what the user had asked in their own words and the
-    answer says in the same.
+    user, if one of them speaks of a rule or of remembering; else they agree to what it does next.
+    Where a file, a page or a paste was in view, nobody can tell whose idea that was, in whatever words
+    or language it comes back; then only what the user had asked in their own words and the answer
+    says in the same.
     """
     blocks = record.origin_text(session, entry)
     if not is_plain_confirmation(typed_parts(blocks)):
@@ -407,7 +409,8 @@ def _confirmed(record: Record, session: str, entry: str) -> list[str]:
     if len(own) != 1:  # to which of them did they say yes?
         return []
     proposed = [own[0], *about.proposed_in(own[0])]
-    if not untyped_parts([*earlier, *blocks]):
+    lasts = any(map(_LASTING.search, (own[0], *typed_parts(blocks))))
+    if lasts and not untyped_parts([*earlier, *blocks]):
         instructed = [text for origin, text in before if origin == "system"]
         return [] if _restates(own[0], instructed) else proposed
     asked = next((text for origin, text in reversed(earlier) if origin == "typed"), "")
