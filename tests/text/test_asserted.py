@@ -162,6 +162,20 @@ def test_what_the_user_says_of_themselves_or_of_somebody_by_name_is_taken(
     assert verdict(said, claim, "user").decision == "accept"
 
 
+@pytest.mark.parametrize(
+    ("frame", "claim"),
+    [
+        ("My avatar in the larp introduces herself.", "I am a surgeon from Vienna."),
+        ("Meine Figur im Krimidinner hat einen Auftritt.", "Ich bin Kommissarin aus Graz."),
+        ("我的剧本杀角色有一句开场白。", "我是一名退休的外科医生。"),
+    ],
+)
+def test_who_speaks_may_stand_in_the_sentence_before(frame: str, claim: str) -> None:
+    said = f"{frame} {claim}"
+    assert verdict(said, claim, "user").decision == "inbox"
+    assert verdict(said, said, "user").decision == "accept"
+
+
 def test_words_in_quotation_marks_are_somebody_elses_unless_asked_to_remember_them() -> None:
     rule = "always rebase onto main"
     for said in (

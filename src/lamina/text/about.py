@@ -390,7 +390,7 @@ def _kind(sentence: str) -> int:
         return _POLITE
     if classify(sentence).asks_at == 0 or words[-1] == "?":
         return _ASKED
-    if words[0] in _list("self"):
+    if words[0] in _list("self") and words[:2] != ("我", "的"):
         return _OF_THEM
     ordered = classify(sentence).orders or not _list("standing").isdisjoint(words)
     return _ORDERED if ordered else _SAID
