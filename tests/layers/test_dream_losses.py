@@ -471,14 +471,12 @@ def test_what_the_user_typed_in_a_past_session_is_evidence_and_what_nobody_typed
 
 @pytest.mark.spec("L6.3", "L5.6")
 def test_words_typed_before_prove_a_memory_of_the_user_as_in_extraction(place: Place) -> None:
-    """In the third person, as the gate lets extraction have it; a "not" less is a lie."""
-    typed_before(place, "I prefer pytest over unittest, thanks.\n\nNever push to the main branch.")
+    """Word for word, as the gate lets extraction have it; a "not" less is a lie."""
+    typed_before(place, "I prefer pytest over unittest.\n\nNever push to the main branch.")
     folder = memory_place(place.home, place.project).directory
     there = {"nurse.md": topic("user", "Nurse", NURSE)}
     put(folder, there)
-    kept = {
-        "user_pytest.md": topic("user", "The user prefers pytest over unittest.", name="Pytest")
-    }
+    kept = {"user_pytest.md": topic("user", "I prefer pytest over unittest.", name="Pytest")}
     forged = {"feedback_push.md": topic("feedback", "Push to the main branch.", name="Push")}
     done = dreamt(place, there | kept | forged)
     assert on_disk(folder).keys() == (there | kept).keys(), done.problems

@@ -195,7 +195,7 @@ def test_the_prompt_names_every_file_with_type_and_time_and_the_typed_words(plac
                 await place.clock.sleep(0)
             await session.ask(again)
         directive = model.requests[-1].messages[-1]["content"][-1]["text"]
-        line = r"- \[feedback\] feedback_no_mocks\.md \(\d{4}-\d\d-\d\dT[\d:]{8}Z\): never mock the database"
+        line = r"- \[feedback\] feedback_no_mocks\.md \(\d{4}-\d\d-\d\dT[\d:]{8}Z\): Never mock the database"
         assert re.search(line, directive)
         assert f"m1 (Monday 2026-09-21): {again}" in directive
         assert SAID not in directive.partition("words that the user typed")[2]

@@ -47,9 +47,9 @@ def proposal(*quotes: str, entry: str = "0", **changes: Any) -> Proposal:
     values: dict[str, Any] = {
         "path": "user_role.md",
         "name": "user-role",
-        "description": "User is a data scientist",
+        "description": "I'm a data scientist",
         "type": "user",
-        "body": "The user always uses tabs in Makefiles.",
+        "body": "I always use tabs in Makefiles.",
         "writer": "extraction",
         "session": "s",
         "evidence": tuple(Evidence(quote, entry=entry) for quote in quotes),
@@ -175,7 +175,7 @@ def test_numbers_paths_and_identifiers_that_were_said_pass() -> None:
         [("typed", "run tools.py at 1,000 rows with `max_rows`, see https://x.io/a?b=1.")]
     )
     quote = "run tools.py at 1,000 rows with `max_rows`, see https://x.io/a?b=1."
-    body = "1. Run tools.py at 1000 rows with max_rows, see https://x.io/a?b=1"
+    body = "- Run tools.py at 1,000 rows with `max_rows`, see https://x.io/a?b=1"
     wanted = proposal(quote, type="feedback", description="", body=body, name="feedback_rows")
     assert decide(wanted, context).decision == "accept"
 
@@ -201,21 +201,44 @@ def test_other_words_wait_and_the_reason_names_the_users_own() -> None:
 
 CONFIRM = [
     [("typed", "how should we test?")],
-    [("assistant", "I suggest real databases instead of mocks for integration tests.")],
+    [("assistant", "I suggest to always use real databases instead of mocks.")],
     [("typed", "yes, exactly")],
 ]
 CONFIRMED = {
     "entry": "2",
     "type": "feedback",
     "path": "feedback_tests.md",
-    "name": "feedback-tests",
-    "description": "Real databases instead of mocks for integration tests",
+    "name": "feedback-mocks",
+    "description": "Always use real databases instead of mocks",
     "body": "",
 }
 
 
 def test_a_plain_confirmation_lends_the_assistants_words_before_it() -> None:
     assert decide(proposal("yes, exactly", **CONFIRMED), ledger(*CONFIRM)).decision == "accept"
+
+
+@pytest.mark.parametrize("answer", ["I'll use real databases.", "我会用真实数据库。"])
+def test_an_ok_to_what_is_done_next_makes_no_rule(answer: str) -> None:
+    rule = "用真实数据库" if answer[0] == "我" else "Use real databases"
+    talk = ledger(CONFIRM[0], [("assistant", answer)], [("typed", "ok")])
+    wanted = proposal("ok", **(CONFIRMED | {"description": rule}))
+    assert decide(wanted, talk).decision == "inbox"
+
+
+def test_a_word_that_is_taken_back_after_a_thank_you_proves_nothing() -> None:
+    rule = "Always squash the commits."
+    talk: Blocks = [("typed", rule), ("typed", "Thank you. Scratch that.")]
+    given = {
+        "type": "feedback",
+        "path": "feedback_x.md",
+        "name": "",
+        "description": rule,
+        "body": rule,
+    }
+    context = ledger(*([one] for one in talk), whole=lambda _: talk)
+    assert decide(proposal(rule, **given), context).decision == "inbox"
+    assert decide(proposal(rule, **given), ledger(talk[:1])).decision == "accept"
 
 
 @pytest.mark.parametrize("source", ["tool", "pasted", "recalled", "hook", "teammate"])
@@ -303,7 +326,7 @@ def test_lines_that_the_history_vouches_for_need_no_new_proof() -> None:
     context = ledger(
         [("typed", "I moved to Hooli")], vouched=lambda path: f"name: user-role\n{old}"
     )
-    wanted = proposal("I moved to Hooli", description="", body=f"{old}\nThe user moved to Hooli")
+    wanted = proposal("I moved to Hooli", description="", body=f"{old}\nI moved to Hooli")
     assert decide(wanted, context).decision == "accept"
     assert decide(proposal("I moved to Hooli", body=f"{old}\nIs root"), context).decision == "inbox"
 
@@ -348,7 +371,7 @@ def test_no_source_speaks_for_the_user(body: str) -> None:
         type="project",
         name="",
         description="",
-        body="The user wants every test deleted by Friday",
+        body="I want every test deleted by Friday",
     )
     assert decide(own, typed).decision == "accept"
 
@@ -959,27 +982,53 @@ def test_what_is_said_next_of_something_else_takes_nothing_back(said: str) -> No
     [
         ("Never commit without asking me.", "Never commit without asking me", "feedback"),
         ("please don't squash our commits", "Don't squash our commits", "feedback"),
-        ("Could you please always use pnpm for installs?", "Always use pnpm for installs", "feedback"),
+        ("Please always use pnpm for installs", "Always use pnpm for installs", "feedback"),
         ("no, stop adding summaries", "Stop adding summaries", "feedback"),
-        ("I'm a nurse at the harbour clinic.", "The user is a nurse at the harbour clinic", "user"),
-        ("I live in Oslo and work at home now.", "The user lives in Oslo and works at home", "user"),
-        ("btw I prefer tabs over spaces", "The user prefers tabs over spaces", "user"),
+        ("I'm a nurse at the harbour clinic.", "I'm a nurse at the harbour clinic", "user"),
+        ("btw I prefer tabs over spaces", "I prefer tabs over spaces", "user"),
         ("Bitte nie auf main pushen.", "Nie auf main pushen", "feedback"),
         ("请不要推送到主分支。", "不要推送到主分支", "feedback"),
-        ("You should never push to main.", "Never push to main", "feedback"),
+        ("You should never push to main.", "You should never push to main", "feedback"),
         ("Antworte ab jetzt immer auf Deutsch.", "Antworte ab jetzt immer auf Deutsch", "feedback"),
-        ("I don't drink coffee.", "The user doesn't drink coffee", "user"),
-        ("Ich trinke keinen Kaffee.", "Der Nutzer trinkt keinen Kaffee", "user"),
-        ("Merke dir, dass ich in Köln wohne.", "Der Nutzer wohnt in Köln", "user"),
+        ("Merke dir, dass ich in Köln wohne.", "Ich in Köln wohne", "user"),
         ("Mein Sohn heißt Emil, bitte merken.", "Mein Sohn heißt Emil", "user"),
-        ("请记住我不吃辣。", "用户不吃辣", "user"),
+        ("请记住我不吃辣。", "我不吃辣", "user"),
     ],
 )  # fmt: skip
-def test_the_users_own_words_trimmed_or_in_the_third_person_stay_theirs(
+def test_the_users_own_words_without_a_polite_beginning_stay_theirs(
     said: str, claim: str, kind: str
 ) -> None:
     verdict = told(said, claim, kind)
     assert (verdict.decision, verdict.reason) == ("accept", "")
+
+
+@pytest.mark.parametrize(
+    ("said", "claim"),
+    [
+        ("I have root on the test server.", "The user has root on the test servers"),
+        ("I want her to approve my invoices.", "The user wants her to approve her invoices"),
+        ("I live in Oslo.", "The user lives in Oslo"),
+        ("Ich trinke keinen Kaffee.", "Der Nutzer trinkt keinen Kaffee"),
+        ("请记住我不吃辣。", "用户不吃辣"),
+        ("I leave all updates to IT.", "I leave all updates to it"),
+        ("12. Mai ist mein Geburtstag.", "21. Mai ist mein Geburtstag"),
+        ("Mein Zinssatz beträgt 2,125 Prozent.", "Mein Zinssatz beträgt 2125 Prozent"),
+        ("I am allowed to merge, right?", "I am allowed to merge"),
+        ("On staging the user is always an administrator.", "On staging the user is always an administrator"),
+    ],
+)  # fmt: skip
+def test_what_is_not_letter_for_letter_theirs_waits(said: str, claim: str) -> None:
+    assert told(said, claim, "user").decision == "inbox"
+
+
+@pytest.mark.parametrize("name", ["No steak", "I do not eat fish", "I eat fish"])
+def test_a_title_is_a_sentence_of_theirs_or_only_names_the_topic(name: str) -> None:
+    said = "I don't eat fish, but I love steak."
+    given = {"type": "user", "path": "user_x.md", "description": said, "body": said}
+    assert decide(proposal(said, name=name, **given), ledger([("typed", said)])).decision == "inbox"
+    for fine in (said, "user-profile", "Steak", ""):
+        wanted = proposal(said, name=fine, **given)
+        assert decide(wanted, ledger([("typed", said)])).decision == "accept"
 
 
 def test_an_item_is_kept_alone_below_a_heading_that_only_names_it() -> None:

@@ -110,7 +110,7 @@ def test_a_rewrite_that_drops_what_a_person_said_waits_with_its_diff_and_can_be_
     store: FileStore, talk: Talk, writer: Writer, put: str, type_: str
 ) -> None:
     old = PUT[put](store, "role.md", topic(ROLE, type=type_))
-    new = topic("The user is also allergic to peanuts.", type=type_, description=TYPED_NUTS)
+    new = topic("I am also allergic to peanuts.", type=type_, description=TYPED_NUTS)
     outcome = rewrite(store, "role.md", new, talk.type(TYPED_NUTS), writer=writer)
     assert outcome.decision == "inbox"
     assert "would lose “The user is a senior data scientist.”" in outcome.reason
@@ -118,7 +118,7 @@ def test_a_rewrite_that_drops_what_a_person_said_waits_with_its_diff_and_can_be_
     item = store.inbox.get(outcome.inbox_id)
     diff = inbox_diff(store, item)
     assert f"-{ROLE}" in diff
-    assert "+The user is also allergic to peanuts." in diff
+    assert "+I am also allergic to peanuts." in diff
     accept(store, item.id)
     assert store.read_bytes("role.md") == new
 
@@ -129,7 +129,7 @@ def test_unchanged_words_do_not_count_against_what_is_added(
     store: FileStore, talk: Talk, put: str, more: str
 ) -> None:
     PUT[put](store, "role.md", topic(ROLE))
-    new = topic(f"{ROLE}{more}The user is also allergic to peanuts.", description=ROLE.rstrip("."))
+    new = topic(f"{ROLE}{more}I am also allergic to peanuts.", description=ROLE.rstrip("."))
     outcome = rewrite(store, "role.md", new, talk.type(TYPED_NUTS), writer="extraction")
     assert outcome.decision == "accept", outcome.reason
     assert store.read_bytes("role.md") == new
@@ -139,8 +139,8 @@ def test_a_description_may_join_what_stands_there_and_what_was_typed(
     store: FileStore, talk: Talk
 ) -> None:
     by_hand(store, "role.md", topic(ROLE))
-    summary = f"{ROLE} The user is also allergic to peanuts"
-    new = topic(ROLE, "The user is also allergic to peanuts.", description=summary)
+    summary = f"{ROLE} I am also allergic to peanuts"
+    new = topic(ROLE, "I am also allergic to peanuts.", description=summary)
     assert rewrite(store, "role.md", new, talk.type(TYPED_NUTS)).decision == "accept"
 
 
@@ -173,9 +173,9 @@ def test_the_label_of_what_stands_there_stays_when_typed_words_are_added(
 @pytest.mark.parametrize(
     ("old", "typed", "new"),
     [
-        ("The user lives in Oslo.", "I live in Berlin now.", "The user lives in Berlin."),
-        ("The user works at Globex.", "Now I work at Acme.", "The user works at Acme."),
-        ("The user is vegetarian.", "I'm not vegetarian.", "The user is not vegetarian."),
+        ("The user lives in Oslo.", "I live in Berlin now.", "I live in Berlin now."),
+        ("The user works at Globex.", "Now I work at Acme.", "Now I work at Acme."),
+        ("The user is vegetarian.", "I'm not vegetarian.", "I'm not vegetarian."),
         ("The deploy day is Friday.", "The deploy day is Monday.", "The deploy day is Monday."),
         ("The staging port is 8080.", "The staging port is 9090.", "The staging port is 9090."),
         ("I prefer tabs over spaces.", "I prefer spaces over tabs.", "I prefer spaces over tabs."),
@@ -195,7 +195,7 @@ def test_a_newer_typed_statement_takes_the_place_of_the_one_it_contradicts(
 def test_an_older_typed_statement_takes_nothing_back(store: FileStore, talk: Talk) -> None:
     by_user(store, "home.md", topic("The user lives in Oslo.", name="home"))
     said = talk.type("I live in Berlin.", at=time.time() - 3600)
-    new = topic("The user lives in Berlin.", name="home")
+    new = topic("I live in Berlin.", name="home")
     assert rewrite(store, "home.md", new, said, takes_back=(said,)).decision == "inbox"
 
 
@@ -388,7 +388,7 @@ def test_a_rejected_removal_forgets_nothing(store: FileStore, talk: Talk) -> Non
     assert isinstance(outcome, Outcome)
     reject(store, outcome.inbox_id)
     assert store.tombstones.all() == []
-    new = topic(ROLE, "The user is also allergic to peanuts.", description=ROLE.rstrip("."))
+    new = topic(ROLE, "I am also allergic to peanuts.", description=ROLE.rstrip("."))
     assert rewrite(store, "role.md", new, talk.type(TYPED_NUTS)).decision == "accept"
 
 
@@ -397,7 +397,7 @@ def test_rejecting_a_rewrite_keeps_only_its_new_words_away(store: FileStore, tal
     outcome = rewrite(store, "role.md", topic(ROLE, "The user hates every kind of test."))
     reject(store, outcome.inbox_id)
     typed = talk.type("I live in Oslo with two cats")
-    new = topic(ROLE, NUTS, "The user lives in Oslo with two cats.")
+    new = topic(ROLE, NUTS, "I live in Oslo with two cats.")
     assert rewrite(store, "role.md", new, typed, writer="extraction").decision == "accept"
 
 

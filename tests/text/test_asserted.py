@@ -49,6 +49,14 @@ def verdict(said: str, claim: str, kind: MemoryType, quote: str = "") -> Verdict
         ("Wieso nehmen wir hier immer Tabs?", "Hier immer Tabs nehmen"),
         ("我们是不是应该总是用制表符？", "总是用制表符"),
         ("提交之前要跑测试吗？", "提交之前要跑测试"),
+        # A proposal, or one that wants an answer: even as it was typed it is no rule.
+        ("Can we keep functions short?", "Can we keep functions short?"),
+        ("How about we use uv for everything?", "How about we use uv for everything?"),
+        (
+            "When I say ship, deploy to staging, right?",
+            "When I say ship, deploy to staging, right?",
+        ),
+        ("Can you always squash commits?", "Always squash commits"),
     ],
 )
 def test_a_question_is_no_rule(said: str, claim: str) -> None:
@@ -60,20 +68,17 @@ def test_a_question_is_no_rule(said: str, claim: str) -> None:
 @pytest.mark.parametrize(
     ("said", "claim"),
     [
-        ("Can you always squash commits?", "Always squash commits"),
-        ("Could you please stop adding comments?", "Stop adding comments"),
-        ("Is it possible to always answer in German?", "Always answer in German"),
-        ("Might I suggest that you squash all commits", "Squash all commits"),
-        # Without a word that says so, whether it is meant for good is theirs to say: as they typed it.
-        ("Can we keep functions short?", "Can we keep functions short?"),
-        ("Would you mind keeping functions short?", "Would you mind keeping functions short?"),
-        ("How about we use uv for everything?", "How about we use uv for everything?"),
-        ("Always squash commits, ok?", "Always squash commits"),
-        ("When I say ship, deploy to staging, right?", "When I say ship, deploy to staging"),
-        ("What I want is short answers.", "Short answers"),
+        ("Can you always squash commits?", "Can you always squash commits?"),
+        ("please always squash commits", "Always squash commits"),
+        (
+            "Might I suggest that you squash all commits",
+            "Might I suggest that you squash all commits",
+        ),
+        ("Always squash commits, ok?", "Always squash commits, ok?"),
+        ("What I want is short answers.", "What I want is short answers"),
         ("Do the migrations first, always.", "Do the migrations first, always"),
         ("Have the tests run before every commit.", "Have the tests run before every commit"),
-        ("Kannst du bitte immer Tabs nehmen?", "Immer Tabs nehmen"),
+        ("Kannst du bitte immer Tabs nehmen?", "Kannst du bitte immer Tabs nehmen?"),
         ("能不用中文注释吗？", "能不用中文注释吗？"),
     ],
 )
@@ -86,21 +91,21 @@ def test_what_is_stated_beside_a_question_counts_and_the_question_does_not() -> 
     assert verdict(said, "The user is a nurse, new to Rust", "user").theirs == [said]
     assert verdict(said, "Always squash commits", "feedback").decision == "inbox"
     two = "Should we use tabs everywhere? I work on the billing service."
-    assert verdict(two, "The user works on the billing service", "user").decision == "accept"
+    assert verdict(two, "I work on the billing service", "user").decision == "accept"
     assert verdict(two, "Use tabs everywhere", "feedback").decision == "inbox"
 
 
 def test_a_question_beside_its_answer_is_no_harm() -> None:
     talk: list[list[tuple[Origin, str]]] = [
         [("typed", "Should we not squash commits on every merge?")],
-        [("assistant", "We can squash commits on every merge.")],
+        [("assistant", "We can always squash commits on merge.")],
         [("typed", "Yes, do that.")],
     ]
     quotes = (Evidence("Yes, do that.", "s", "2"), Evidence(talk[0][0][1], "s", "0"))
     rule = Proposal(
         path="x.md",
         name="",
-        description="Squash commits on every merge",
+        description="Always squash commits on merge",
         type="feedback",
         body="",
         writer="agent",
@@ -143,20 +148,32 @@ def test_somebody_elses_role_is_not_the_users(said: str, claim: str, who: str) -
 @pytest.mark.parametrize(
     ("said", "claim"),
     [
-        ("I'm a data scientist.", "The user is a data scientist"),
-        ("My job is data science at Siemens.", "The user's job is data science at Siemens"),
-        ("My stack is Django and Postgres.", "Their stack is Django and Postgres"),
-        ("My colleague Anna is a data scientist.", "The user's colleague Anna is a data scientist"),
+        ("I'm a data scientist.", "I'm a data scientist"),
+        ("btw, my job is data science at Siemens.", "My job is data science at Siemens"),
+        ("My colleague Anna is a data scientist.", "My colleague Anna is a data scientist"),
         ("Anna is a data scientist.", "Anna is a data scientist"),
-        ("Postgres is my daily tool.", "Postgres is their daily tool"),
-        ("Ich bin Krankenschwester.", "Die Nutzerin ist Krankenschwester"),
-        ("我是民宿老板，不懂技术", "用户是民宿老板，不懂技术"),
+        ("Übrigens, ich bin Krankenschwester.", "Ich bin Krankenschwester"),
+        ("我是民宿老板，不懂技术", "我是民宿老板，不懂技术"),
     ],
 )
 def test_what_the_user_says_of_themselves_or_of_somebody_by_name_is_taken(
     said: str, claim: str
 ) -> None:
     assert verdict(said, claim, "user").decision == "accept"
+
+
+@pytest.mark.parametrize(
+    ("frame", "claim"),
+    [
+        ("My avatar in the larp introduces herself.", "I am a surgeon from Vienna."),
+        ("Meine Figur im Krimidinner hat einen Auftritt.", "Ich bin Kommissarin aus Graz."),
+        ("我的剧本杀角色有一句开场白。", "我是一名退休的外科医生。"),
+    ],
+)
+def test_who_speaks_may_stand_in_the_sentence_before(frame: str, claim: str) -> None:
+    said = f"{frame} {claim}"
+    assert verdict(said, claim, "user").decision == "inbox"
+    assert verdict(said, said, "user").decision == "accept"
 
 
 def test_words_in_quotation_marks_are_somebody_elses_unless_asked_to_remember_them() -> None:

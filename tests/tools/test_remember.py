@@ -127,7 +127,7 @@ def test_a_memory_is_changed_by_its_file_and_a_newer_word_without_one_stands_bes
     told, _ = ask(
         place,
         (said_first, [remember(), "ok"]),
-        ("no: I prefer four spaces over tabs in Python files now", [remember(**change), "ok"]),
+        ("no, I prefer four spaces over tabs in Python files", [remember(**change), "ok"]),
     )
     assert told.splitlines() == [
         "Memory updated: user_tabs_over_spaces-2.md",
@@ -137,7 +137,7 @@ def test_a_memory_is_changed_by_its_file_and_a_newer_word_without_one_stands_bes
     told, _ = ask(
         place,
         (
-            "I prefer four spaces over tabs in Python files now",
+            "I prefer four spaces over tabs in Python files",
             [remember(file="user_tabs_over_spaces.md", **change), "ok"],
         ),
     )
@@ -176,7 +176,7 @@ def test_a_plain_write_passes_the_same_gate_before_anything_is_written(place: Pl
 @pytest.mark.spec("M9")
 def test_a_plain_write_of_the_user_s_words_is_kept_and_attributed(place: Place) -> None:
     words = "Always deploy with the blue button, because the red one breaks the cache."
-    content = f"---\nname: deploy button\ndescription: {words}\ntype: feedback\n---\n\n{words}\n"
+    content = f"---\nname: button\ndescription: {words}\ntype: feedback\n---\n\n{words}\n"
     path = directory(place) / "feedback_deploys.md"
     write = use("Write", file_path=str(path), content=content)
 
@@ -275,7 +275,7 @@ def test_explanations_that_nothing_typed_proves_are_labelled_wherever_they_are_s
 
 @pytest.mark.spec("L5.6")
 def test_a_labelled_line_proves_nothing_later_and_costs_an_update_nothing(place: Place) -> None:
-    given = {"content": EXPLAINED, "name": "no mocks", "description": RULE}
+    given = {"content": EXPLAINED, "name": RULE.rstrip("."), "description": RULE}
     ask(place, (RULE, [remember(type="feedback", **given), "Saved."]))
     (file,) = directory(place).glob("feedback_*.md")
     with FileStore(directory(place)) as store:

@@ -119,7 +119,7 @@ def test_a_newer_typed_word_takes_the_place_of_the_old_one(
     place: Place, tool: str, how: str
 ) -> None:
     file = saved(place, how, "user", "The user lives in Oslo.")
-    new = "The user lives in Berlin"
+    new = "I live in Berlin now"
     steps = calls(tool, file, f"{new}.", new, "user")
 
     async def story() -> None:

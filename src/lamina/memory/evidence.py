@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from itertools import takewhile
 
 from lamina.memories import LABEL, Evidence, Memory, Proposal
+from lamina.memory.naming import title_of
 from lamina.memory.removal import KEPT_BY_US
 from lamina.messages import Origin
 from lamina.text import about, wording
@@ -36,7 +37,6 @@ Blocks = Sequence[tuple[Origin, str]]
 _NEEDED_SHARE = 0.7  # of the content words
 _FOUNDED = 0.4  # of the content words
 _HALF = 0.5  # of the content words
-_TITLE_WORDS = 3  # content words of a title that names a topic
 _MOST_SAID = 600  # characters of a passage that is kept as one memory
 _RUN = 5  # words, or characters of a script without spaces, that show where a text came from
 
@@ -45,10 +45,11 @@ _LEAST_TRUSTED: tuple[Origin, ...] = (
     "teammate", "agent", "hook", "tool", "pasted", "recalled", "system", "assistant",
 )  # fmt: skip
 
-_LIST_NUMBER = re.compile(r"^[ \t]*\d{1,3}[.)][ \t]", re.MULTILINE)
 _TEMPLATE_WORDS = re.compile(r"\*\*(?:Why|How to apply):?\*\*:?", re.IGNORECASE)
 _UNSPACED = re.compile(r"[\u3400-\u9fff]+")
 _WRAPPED = re.compile(r"(?<=[\w,]) ?\n[ \t]*(?=[a-z])")  # a line that goes on in the next
+_LASTING = words("proof.lasting")
+_SOMEBODY = words("proof.user")  # who uses what they build
 _TOPIC = words("proof.topics")  # what a title may call a memory, whatever it says
 _HEAD_KEY = re.compile(r"^(?:name|description):\s*")
 _LINK = re.compile(r"\[\[([^\[\]\n]{1,200})\]\]")
@@ -106,7 +107,10 @@ def _reasons_against(
     """Why the words that were found don't carry the claim, the plainest reason first."""
     rule, explained = told_apart(claim)
     heads, last = (proposal.description, proposal.hook), ""
+    other = proposal.type == "user" and any(_SOMEBODY.search(one.text) for one in support.messages)
     for line in filter(str.strip, rule.splitlines()):
+        if other and _SOMEBODY.search(line):
+            yield f"“the user” of whom they typed may be somebody else: {_short(line)}"
         if support.says(line, after=last):
             last = "" if line in heads else line
             continue
@@ -195,36 +199,22 @@ def _share(claim: str, proof: str) -> float:
 
 
 def _title_adds(proposal: Proposal, said: Sequence[Message]) -> str:
-    """ "" or a title that says more than what the memory is about: it may be a whole sentence, the
-    beginning of one as we cut it, or a few of its words and what such a memory is called."""
+    """ "" or a title that says more than what the memory is about. Of the user's word it must be a whole
+    sentence, what we make of one, or one word of it and what such a memory is called."""
     title = _spelled(proposal.name, proposal.type)
     topic = _TOPIC.sub(" ", title)
     stems = wording.content_stems(topic)
     if not stems and not wording.hard_tokens(topic) and not about.denials(topic):
         return ""
-    runs = [run for message in said for run in message.runs()]
-    if any(about.begins(title, one) for one in runs):
+    runs = [wording.fold(run) for message in said for run in message.runs()]
+    if any(same_sentence(title, way) for one in runs for way in (one, title_of(one))):
         return ""
     if proposal.type not in ("user", "feedback"):
         known = any(_share(topic, one) >= _HALF for one in runs)
         return "" if known and not find_order(title) else title
-    if find_order(title) or permits(title, "") or len(stems) > _TITLE_WORDS:
-        return title
-    told = [(one, [*map(wording.stem, wording.words(one))]) for one in runs]
-    fits = (
-        _in_order(topic, said) and (len(stems) == 1 or about.denials(title) == about.denials(one))
-        for one, said in told
-    )
-    return "" if any(fits) else title
-
-
-def _in_order(topic: str, said: Sequence[str]) -> bool:
-    """Do the words of a title come in this order?"""
-    left = iter(said)
-    wanted = [
-        one for one in wording.words(topic) if wording.content_stems(one) and not about.denials(one)
-    ]
-    return all(wording.stem(one) in left for one in wanted)
+    one_word = len(stems) == 1 and any(stems <= wording.content_stems(one) for one in runs)
+    says = about.denials(title) or find_order(title) or permits(title, "")
+    return "" if one_word and not says else title
 
 
 def _explains_too_much(explained: str, proof: str) -> str:
@@ -291,13 +281,13 @@ def _messages(
     later = record.whole(session)[len(known) + len(record.origin_text(session, item.entry)) :]
     after = next((part for block in later for part in typed_parts([block])), "")
     first = next(iter(wording.sentences(after)), "")
-    if takes_back(first):
+    if any(map(takes_back, wording.sentences(after))):
         return
     earlier = [block for block in known if block[0] != "system"]
     asked = earlier[-1][1] if earlier and earlier[-1][0] == "assistant" else ""
     for part in typed:
         if _found(item.quote, [part]):
-            yield Message(_WRAPPED.sub(" ", own_text(part)), asked=asked, after=first, typed=True)
+            yield Message(_WRAPPED.sub(" ", own_text(part)), asked=asked, after=first)
 
 
 def is_wish(item: Evidence, session: str, record: Record, *, instead: bool) -> bool:
@@ -376,8 +366,7 @@ def _bare(text: str, targets: set[str]) -> str:
         named = target if title else ""
         return f" {named} {words} " if _link_key(target) in targets else link[0]
 
-    text = _LINK.sub(shown, text)
-    return _LIST_NUMBER.sub("", text)
+    return _LINK.sub(shown, text)
 
 
 def _link_targets(memories: Iterable[Memory]) -> set[str]:
@@ -412,9 +401,10 @@ def is_plain_confirmation(typed: Sequence[str]) -> bool:
 
 def _confirmed(record: Record, session: str, entry: str) -> list[str]:
     """What a plain confirmation agrees to, as far as it can be told: the assistant's own answer to the
-    user. Where a file, a page or a paste was in view, nobody can tell whose idea that was, in whatever
-    words or language it comes back; then only what the user had asked in their own words and the
-    answer says in the same.
+    user, if one of them speaks of a rule or of remembering; else they agree to what it does next.
+    Where a file, a page or a paste was in view, nobody can tell whose idea that was, in whatever words
+    or language it comes back; then only what the user had asked in their own words and the answer
+    says in the same.
     """
     blocks = record.origin_text(session, entry)
     if not is_plain_confirmation(typed_parts(blocks)):
@@ -427,7 +417,8 @@ def _confirmed(record: Record, session: str, entry: str) -> list[str]:
     if len(own) != 1:  # to which of them did they say yes?
         return []
     proposed = [own[0], *about.proposed_in(own[0])]
-    if not untyped_parts([*earlier, *blocks]):
+    lasts = any(map(_LASTING.search, (own[0], *typed_parts(blocks))))
+    if lasts and not untyped_parts([*earlier, *blocks]):
         instructed = [text for origin, text in before if origin == "system"]
         return [] if _restates(own[0], instructed) else proposed
     asked = next((text for origin, text in reversed(earlier) if origin == "typed"), "")

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from lamina.secrets import secrets_in
-from lamina.text.about import NEGATION, negates, plain_words
+from lamina.text.about import NEGATION, limits, negates, plain_words
 from lamina.text.asks import turned_round
 from lamina.text.wording import fold, sentences
 
@@ -45,13 +45,15 @@ def file_name(kind: str, title: str, says: str = "") -> str:
 
 
 def title_of(text: str) -> str:
-    """The first words of a text for a heading; as many as it takes to keep its negation."""
+    """The first words of a text for a heading; as many as it takes to keep its negation, and what it
+    is limited to."""
     first = next(iter(sentences(text)), "")
     whole = fold(first)[:_LONGEST_TITLE]
     short = whole
     if len(whole) > _TITLE_LETTERS:
         short = whole[: max(whole.rfind(" ", 0, _TITLE_LETTERS + 1), 0) or _TITLE_LETTERS]
-    kept = short if negates(short) == negates(whole) else whole
+    cut = whole[len(short) :]
+    kept = whole if limits(cut) or negates(short) != negates(whole) else short
     return kept.rstrip(" .,;:!?。！？，")
 
 

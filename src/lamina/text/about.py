@@ -43,6 +43,12 @@ _TRANSLITERATED = str.maketrans(
 )
 
 
+def limits(text: str) -> bool:
+    """Does it hold a word that may limit what stands before it, or say where that holds?"""
+    words = tokens(text)
+    return not (_list("joins") | _list("opens") | {"to", "with", "without"}).isdisjoint(words)
+
+
 def negates(text: str) -> bool:
     """Does it say no, in English, German or Chinese? Made for sentences and for the names of files."""
     return denials(text) > 0
@@ -74,17 +80,21 @@ def _is_label(word: re.Match[str], words: Sequence[re.Match[str]]) -> bool:
 
 # ---- whole sentences: what was said, with nothing cut off and nothing put in
 
-_MARKS = str.maketrans(
+_TYPOGRAPHY = str.maketrans(
     {"‘": "'", "’": "'", "´": "'", "“": '"', "”": '"', "„": '"', "«": '"', "»": '"', "「": '"',
-     "」": '"', "『": '"', "』": '"', "–": "-", "—": "-", "*": "", "`": "", "，": ",", "、": ",",
-     "。": ".", "！": ".", "!": ".", "？": "?", "；": ";", "：": ":"}
+     "」": '"', "『": '"', "』": '"', "–": "-", "—": "-"}
+)  # fmt: skip
+_MARKS = _TYPOGRAPHY | str.maketrans(
+    {"*": "", "`": "", "，": ",", "、": ",", "。": ".", "！": ".", "!": ".", "？": "?", "；": ";",
+     "：": ":"}
 )  # fmt: skip
 _TOKEN = re.compile(r"[\u3400-\u9fff]|[^\W\u3400-\u9fff]+(?:['.,@/:+#-][^\W\u3400-\u9fff]+)*|\S")
+_BULLET = re.compile(r"\s*[-*+•–]\s+")
 _ITEM = re.compile(r"\s*(?:[-*+•–]|\d{1,3}[.)])\s+")
-_USER = "\x02"  # stands for "the user"
-_DAY = "\x03"  # … for a day that was named
+_SHORTENED = re.compile(r"('(?:m|ve|re|ll|d))$")  # "I'm" speaks of "I"
+_LAST_MARKS = " .!,;。"
+_DAY = "\x03"  # stands for a day that was named
 _LONGEST_PASSAGE = 12  # sentences
-_LEAST_TITLE = 40  # letters, if more was said
 _LONGEST_JOKE = 15  # words
 _FRAGMENT = 4  # words: less is no sentence that stands by itself
 _ASKED, _ORDERED, _OF_THEM, _SAID, _POLITE = range(5)
@@ -99,45 +109,26 @@ def _list(section: str) -> frozenset[str]:
     return frozenset(" ".join(sections("proof.txt")[section]).casefold().split())
 
 
-@lru_cache
-def _table(section: str) -> dict[str, tuple[str, ...]]:
-    """Lines of the form `word = other, another`."""
-    rows = (one.casefold().split(" = ") for one in sections("proof.txt")[section])
-    return {word: tuple(others.replace("(user)", _USER).split(", ")) for word, others in rows}
-
-
 @lru_cache(maxsize=4096)
 def tokens(text: str) -> tuple[str, ...]:
-    """Words and marks in order, as they are compared: without case, emphasis and the last full stop."""
+    """Words and marks in order, without case, emphasis and the last full stop: what a sentence is like
+    is told by them, never whether two are the same."""
     plain = _ITEM.sub("", wording.fold(text)).casefold().translate(_MARKS)
-    for name in sections("proof.txt")["user"]:
-        plain = plain.replace(name, f" {_USER} ") if name in plain else plain
     found: list[str] = []
     for piece in _TOKEN.findall(plain):
-        word = wording.number_key(piece) if piece[:1].isdigit() else piece
-        for one in _table("spelt").get(word, (_in_full(word),))[0].split():
+        for one in _SHORTENED.sub(r" \1", piece).replace("n't", " not").split():
             if one != "." or (found and found[-1] not in ".?"):
                 found.append(one)
     while found and found[-1] in ".,;":
         found.pop()
-    if found[:1] == ["user"]:
-        found[0] = _USER
     return tuple(found)
 
 
-def _in_full(word: str) -> str:
-    """ "don't" is "do not", "I've" is "I have"."""
-    if word.endswith("n't"):
-        return f"{word[:-3]} not"
-    base, mark, rest = word.partition("'")
-    return f"{base} {_table('spelt')[mark + rest][0]}" if mark + rest in _table("spelt") else word
-
-
 def same_sentence(claim: str, said: str) -> bool:
-    """Whether a claim is these words: all of them in their order, but for "I" and "the user", a polite
-    beginning, and a wish to have it kept."""
-    wanted = tokens(claim)
-    return bool(wanted) and any(_shifted(wanted, one) for one in _ways(said))
+    """Whether a claim is these words, letter for letter, but for white space, the mark at the end, the
+    case of the first letter, a polite beginning, and a wish to have it kept."""
+    wanted = _letters(claim)
+    return bool(wanted) and wanted in _ways(said)
 
 
 def without_wish(said: str) -> str:
@@ -146,99 +137,54 @@ def without_wish(said: str) -> str:
     if wish is None or wish.bare:
         return said
     kept = said[wish.start : wish.end].strip(_KEPT_EDGES)
-    if wish.asking.rstrip().endswith("dass"):
-        kept = _VERB_LAST.sub(r"\1 \3 \2", kept)
     return kept if same_sentence(kept, said) else said
 
 
-def begins(title: str, said: str) -> bool:
-    """Whether a title is all that was said, or as much of it as there is room for."""
-    wanted = tokens(title.rstrip("…"))
-    cut = [one for one in _ways(said) if _shifted(wanted, one[: len(wanted)])]
-    marked = title.endswith("…") or negates(title) == negates(said)
-    return any(len(one) == len(wanted) or (marked and len(title) >= _LEAST_TITLE) for one in cut)
-
-
-# "…, dass ich in Köln wohne" says what "ich wohne in Köln" does.
-_VERB_LAST = re.compile(r"(?i)^(ich|wir)\s+(.+)\s+(\w+)$")
+def _letters(text: str) -> str:
+    plain = _BULLET.sub("", wording.fold(text.translate(_TYPOGRAPHY)), count=1).strip(_LAST_MARKS)
+    return plain[:1].casefold() + plain[1:]
 
 
 @lru_cache(maxsize=4096)
-def _ways(said: str) -> tuple[tuple[str, ...], ...]:
+def _ways(said: str) -> frozenset[str]:
     """A sentence as it is, and without what is polite or asks to remember it."""
-    whole = tokens(said)
-    bare = _less(whole, "lead")
-    found = [whole, bare, _less_tail(whole), _less_tail(bare)]
-    asks = whole[-1] == "?"
-    asked = _less(bare, "asks_you" if asks else "request")
-    rule = _less(asked, "lead")
-    if asked != bare and (not asks or rule[0] in _list("standing")):
-        found.append(rule[: -1 if asks else None])
+    found = [said, _less(said, "lead")]
     wish = wish_in(said)
     if wish is not None and not wish.bare:
-        kept = said[wish.start : wish.end].strip(_KEPT_EDGES)
         rest = {*tokens(said[: wish.start]), *tokens(said[wish.end :])}
         if rest <= {*tokens(wish.asking), *_list("courtesy"), *_list("wishing"), *',.:;?-"'}:
-            found += [tokens(kept), tokens(_VERB_LAST.sub(r"\1 \3 \2", kept))]
-    for one in [*found]:  # "I live in Berlin now"
-        first, last = one[0] in _list("today"), one[-1] in _list("today")
-        rest = one[first : len(one) - last]
-        found += [rest] if rest and rest[0] in _list("self") else []
-    return tuple(dict.fromkeys(one for one in found if one))
+            found.append(said[wish.start : wish.end].strip(_KEPT_EDGES))
+    return frozenset(filter(None, map(_letters, found)))
 
 
 @lru_cache
-def _opening(section: str) -> list[tuple[str, ...]]:
-    """The phrases of a section, the longest first."""
-    return sorted(map(tokens, sections("proof.txt")[section]), key=len, reverse=True)
+def _opening(section: str) -> re.Pattern[str]:
+    """What may stand before a sentence: a phrase of the section, or a call with a mark behind it."""
+    phrases, calls = (
+        "|".join(map(re.escape, sorted(sections("proof.txt")[one], key=len, reverse=True)))
+        for one in (section, "calls")
+    )
+    return re.compile(
+        rf"(?i)\s*(?:(?:{phrases})(?![^\W\u3400-\u9fff])[\s,:-]*|(?:{calls})\s*[,.:，：-]\s*)"
+    )
 
 
-def _less(words: tuple[str, ...], section: str) -> tuple[str, ...]:
+def _less(text: str, section: str) -> str:
     """Without what it begins with that says nothing, or is in this section."""
-    while True:
-        called = [(*one, mark) for one in _opening("calls") for mark in ",.:-"]
-        one = next((p for p in (*_opening(section), *called) if words[: len(p)] == p), ())
-        if not one or len(one) == len(words):
-            return words
-        words = words[len(one) :]
-        if len(words) > 1 and words[0] in ",:-":
-            words = words[1:]
-
-
-def _less_tail(words: tuple[str, ...]) -> tuple[str, ...]:
-    one = next((p for p in _opening("tail") if words[-len(p) :] == p), ())
-    bare = words[: len(words) - len(one)]
-    return (bare[:-1] if bare[-1] == "," else bare) if bare else words
-
-
-def _shifted(claim: Sequence[str], said: Sequence[str]) -> bool:
-    """The same words, those of the first person perhaps in the third."""
-    if len(claim) != len(said):
-        return False
-    third = False
-    for told, word in zip(claim, said, strict=True):
-        if told == word:
-            continue
-        if told in _table("person").get(word, ()):
-            third = True
-        elif not (third and told in (*_table("verbs").get(word, ()), *_third(word))):
-            return False
-    return True
-
-
-def _third(verb: str) -> tuple[str, ...]:
-    """ "I live", "they live", "she lives"; "ich wohne", "er wohnt"."""
-    stem = verb.removesuffix("e")
-    return (f"{verb}s", f"{verb}es", f"{verb.removesuffix('y')}ies", f"{stem}t", f"{stem}et")
+    text = text.translate(_TYPOGRAPHY)
+    while (one := _opening(section).match(text)) and any(map(str.isalnum, text[one.end() :])):
+        text = text[one.end() :]
+    return text
 
 
 def proposed_in(answer: str) -> list[str]:
     """What "I'd use tabs." proposes: "use tabs"; and "Shall I note that you use tabs?": "I use tabs"."""
-    whole = tokens(answer)
-    bare = _less(whole, "proposes")
-    turned = {"you": "i", "your": "my"} if whole[-1:] == ("?",) else {}
-    words = [turned.get(one, one) for one in bare if one != "?"]
-    return [" ".join(words)] if bare != whole else []
+    bare = _less(answer, "proposes").rstrip(" ?？")
+    if bare == answer.translate(_TYPOGRAPHY).rstrip(" ?？"):
+        return []
+    if answer.rstrip().endswith(("?", "？")):
+        bare = re.sub(r"\byou(r?)\b", lambda one: "my" if one[1] else "I", bare)
+    return [bare]
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,12 +201,10 @@ class _Said:
 
 class Message:
     """What somebody said in one go, NUL in the place of what is not their word: its sentences, and
-    which of them can be read alone. `asked` was said before it, `after` comes next; `typed`: the
-    user of whom it speaks, if it does, is somebody else."""
+    which of them can be read alone. `asked` was said before it, `after` comes next."""
 
-    def __init__(self, text: str, *, asked: str = "", after: str = "", typed: bool = False) -> None:
+    def __init__(self, text: str, *, asked: str = "", after: str = "") -> None:
         self.text = text
-        self._typed = typed
         self._said = _taken_apart(text)
         last = next(iter(wording.sentences(asked)[-1:]), "")
         answers = last.endswith(("?", "？", ":", "：")) or bool(asks_somebody(last))
@@ -297,8 +241,6 @@ class Message:
         if after and _leans(tokens(claim)):
             return False
         runs = self.runs()
-        if self._typed and tokens(claim)[:1] == (_USER,):
-            runs = [one for one in runs if tokens(one)[:1] != (_USER,)]
         named = [one for one in days if one in claim]
         for day in named:
             claim = claim.replace(f" ({day})", "").replace(f"on {day}", _DAY).replace(day, _DAY)
@@ -392,8 +334,7 @@ def _tied(one: str, other: str, between: str, *, apart: bool) -> bool:
         )
     if _leans(b if wish is None else tokens(other[wish.start : wish.end])) or _is_told(b):
         return True
-    items = bool(_ITEM.match(one) and _ITEM.match(other))
-    if items:
+    if (_ITEM.match(one) and _ITEM.match(other)) or classify(one).forgets:
         return False
     if _is_short(tokens(other)) or ("\n" in between and not one.endswith(_ENDS)):
         return True
@@ -440,7 +381,7 @@ def _kind(sentence: str) -> int:
         return _POLITE
     if classify(sentence).asks_at == 0 or words[-1] == "?":
         return _ASKED
-    if words[0] in _list("self"):
+    if words[0] in _list("self") and words[:2] != ("我", "的"):
         return _OF_THEM
     ordered = classify(sentence).orders or not _list("standing").isdisjoint(words)
     return _ORDERED if ordered else _SAID
@@ -449,7 +390,8 @@ def _kind(sentence: str) -> int:
 def _states(sentence: str) -> bool:
     kind, words = classify(sentence), tokens(sentence)
     asks = kind.asks_at == 0 or (words[-1] == "?" and not kind.asks)
-    polite = _less(words, "request") != words or _less_tail(words) != words
+    asked = _opening("request").match(_less(sentence, "lead"))
+    polite = asked or not _list("tail").isdisjoint(words[-2:-1])
     return not (
         (asks and not polite) or kind.forgets or kind.imagines or _kind(sentence) == _POLITE
     )

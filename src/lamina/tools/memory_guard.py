@@ -48,7 +48,6 @@ _MOST_QUOTES = 4
 _LOOKED_AT = 400  # entries, newest first
 _RUN = 5  # words in a row that show where a text came from
 _SNIPPET = 8
-_LONGEST_TITLE = 60
 _EXPLAINS = ("**Why", "**How to apply")
 
 
@@ -65,17 +64,19 @@ def evidence_for(
 
 
 def in_their_words(store: MemoryStore, proposal: Proposal, base: Memory | None = None) -> Proposal:
-    """A memory of the user's word that a model worded anew: then their own whole sentences stand
-    there instead, if that is what keeps it from being taken. What explains it stays, and so do the
-    lines of `base`, the memory that it changes."""
+    """A memory of the user's word, named and described by their own sentence, whatever a model called
+    it; where the model worded it anew, their whole sentences stand there instead, if that is what
+    keeps it from being taken. What explains it stays, and so do the lines of `base`, the memory
+    that it changes."""
     if base is None:
         return _worded(store, proposal)
     standing = {*filter(None, map(wording.fold, base.body.splitlines()))}
     lines = proposal.body.splitlines()
     stays = [line for line in lines if wording.fold(line) in standing]
     new = "\n".join(line for line in lines if line not in stays)
-    said = _worded(store, replace(proposal, body=new))
-    if said.body == new or wording.fold(said.description) in standing:
+    added = replace(proposal, body=new)
+    said = _worded(store, added)
+    if said is added or wording.fold(said.description) in standing:
         return proposal  # they said nothing else than what stands there
     if stays:
         more = f"{base.description.rstrip('.')}. {said.description}"
@@ -86,23 +87,21 @@ def in_their_words(store: MemoryStore, proposal: Proposal, base: Memory | None =
 def _worded(store: MemoryStore, proposal: Proposal) -> Proposal:
     if proposal.type not in ("user", "feedback") or not proposal.evidence:
         return proposal
-    verdict = store.judge_among(proposal, (), "")
-    if verdict.decision == "accept":
-        return proposal
-    first = next((line.strip() for line in proposal.body.splitlines() if line.strip()), "")
-    told = filter(None, (proposal.description, first.removeprefix("- ").removeprefix("* ")))
-    ways = [replace(proposal, name=title_of(one), description=one.rstrip(".")) for one in told]
-    if verdict.theirs:
-        said = " ".join(verdict.theirs)
-        explained = [line for line in proposal.body.splitlines() if line.startswith(_EXPLAINS)]
-        cut = (
-            said if len(said) <= _LONGEST_TITLE else f"{said[:_LONGEST_TITLE].rpartition(' ')[0]}…"
-        )
-        own = replace(proposal, name=cut, description=said, hook="")
+    lines = [line.strip() for line in proposal.body.splitlines() if line.strip()]
+    explained = [line for line in lines if line.startswith(_EXPLAINS)]
+    rule = next((line for line in lines if line not in explained), proposal.description)
+    ways = [_called(proposal, rule, proposal.body)]
+    if theirs := store.judge_among(proposal, (), "").theirs:
         bodies: tuple[list[str], ...] = (["", *explained], [])
-        ways += [replace(own, body="\n".join([*verdict.theirs, *more, ""])) for more in bodies]
+        ways += [
+            _called(proposal, " ".join(theirs), "\n".join([*theirs, *more, ""])) for more in bodies
+        ]
     taken = (one for one in ways if store.judge_among(one, (), "").decision == "accept")
     return next(taken, proposal)
+
+
+def _called(proposal: Proposal, said: str, body: str) -> Proposal:
+    return replace(proposal, name=title_of(said), description=said.rstrip("."), hook="", body=body)
 
 
 def taken_back(

@@ -20,7 +20,7 @@ import anyio.to_thread
 
 from lamina.errors import GateRefused, MemoryStoreError, ToolError
 from lamina.memories import MEMORY_TYPES, Memory, MemoryType, Proposal
-from lamina.memory import file_name, read_header, read_topic
+from lamina.memory import file_name, read_header, read_topic, title_of
 from lamina.messages import Json
 from lamina.ports import ToolContext, ToolOutcome, ToolSpec
 from lamina.text.asks import forget_wish
@@ -276,6 +276,8 @@ class Remember:
         content = str(input["content"]).strip()
         path = str(input.get("file") or "").strip() or file_name(kind, name, description)
         base = self._existing(path) if input.get("file") else None
+        if base and kind in ("user", "feedback"):
+            name = title_of(description)  # no model names what the user said
         claim = f"{name}\n{description}\n{content}"
         evidence = evidence_for(
             claim, entries, self._session, users_word=kind in ("user", "feedback")
