@@ -21,6 +21,7 @@ from lamina.layers import dream
 from lamina.layers.dream.fork import review
 from lamina.layers.dream.plan import DreamPlanner, DreamStep, carry_out
 from lamina.layers.dream.runner import DreamResult, would_do
+from lamina.local.standing import Moved
 from lamina.memories import Evidence, MemoryType
 from lamina.memory.audit import look_over
 from lamina.memory.file_store import FileStore
@@ -559,3 +560,18 @@ def test_a_model_may_write_out_the_day_that_an_entry_names(place: Place) -> None
     put(folder, {"demo.md": topic("reference", "The demo", said)})
     dreamt(place, None)
     assert "tomorrow (2026-03-11)" in on_disk(folder)["demo.md"]
+
+
+@pytest.mark.parametrize("above", ["Never do any of these here:", "## Ideas that we threw out"])
+@pytest.mark.spec("L6.4")
+def test_a_line_is_not_taken_from_below_what_it_is_read_with(above: str) -> None:
+    def kept(*lines: str) -> list[str]:
+        now = a_memory("b.md", name="Tags", type="feedback", body="\n".join(lines))
+        return [one for one in Moved([before], {}).lines(now, lambda _: True) if one in lines]
+
+    item = "- delete the release tags"
+    body = f"Ask Ana.\n\n{above}\n\n{item}\n- push to main\n"
+    before = a_memory("a.md", name="Tags", type="feedback", body=body)
+    assert kept(item) == kept(item[2:]) == []
+    assert {*kept("Ask Ana.", above, "", item)} == {"Ask Ana.", above, item}
+    assert "Ask Ana." not in kept(above, "Ask Ana.")

@@ -189,6 +189,24 @@ def _held(around: str) -> tuple[frozenset[str], frozenset[str], frozenset[str]]:
 # ---- moved word for word
 
 
+def _below(memory: Memory) -> Iterator[tuple[str, str]]:
+    """Its lines, each with the heading and the line with a colon that it is read with, if there are."""
+    yield from ((memory.name, ""), (memory.description, ""))
+    heading = lead = before = last = ""
+    for line in memory.body.splitlines():
+        bare = line.lstrip()
+        item = bare.startswith(("-", "*", "+", "•")) or bare[:1].isdigit()
+        if bare and not before and not item and fold(last) != lead:
+            lead = ""  # a paragraph that begins anew
+        if line.startswith("#"):
+            heading, lead = fold(line), ""
+        elif bare:
+            yield line, f"{heading}{lead}"
+        if bare.rstrip(" *").endswith((":", "：")):
+            lead = fold(line)
+        before, last = bare, line if bare else last
+
+
 class Moved:
     """Where the lines of a file stood before, so that nobody has to prove them again."""
 
@@ -207,9 +225,14 @@ class Moved:
         only if nothing was cut off that belongs to them."""
         found: dict[str, list[str]] = {}
         if memory.type in THE_USERS:
-            heads = (memory.name, memory.description)
-            lines = [*memory.body.splitlines(), *heads]
-            return {line: paths for line in lines if (paths := self._whole(line, allowed))}
+            heads = [(line, "") for line in memory.body.splitlines() if line.startswith("#")]
+            for line, head in (*_below(memory), *heads):
+                whole = self._whole(line, allowed)
+                if paths := [path for path in whole if self._read_alike(path, line, head)]:
+                    found[line] = paths
+                elif line in found:  # it stands elsewhere under what it belongs to, but not here
+                    del found[line]
+            return found
         for line in memory.body.splitlines():
             if paths := self._where(line, allowed):
                 found[line] = paths
@@ -220,6 +243,12 @@ class Moved:
             if paths := self._where(head, allowed) or pieced:
                 found[head] = paths
         return found
+
+    def _read_alike(self, path: str, line: str, head: str) -> bool:
+        """Whether a line stood below the same words: "- push to main" is read with its "Don't:"."""
+        units = {*_units(line)}
+        heads = {above for one, above in _below(self.memories[path]) if units & {*_units(one)}}
+        return not heads or head in heads
 
     def _where(self, line: str, allowed: Callable[[Memory], bool]) -> list[str]:
         whole = self._paths(fold(line), allowed)

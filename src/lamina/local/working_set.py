@@ -458,10 +458,13 @@ def _is_file_name(memory: Memory) -> bool:
 
 
 def with_lines(body: str, lines: Sequence[str]) -> str:
-    """The body with more paragraphs before its Why and How to apply, which stay last."""
+    """The body with more paragraphs before its Why and How to apply, which stay last, and before its
+    first heading, which they don't belong to."""
     if not lines:
         return body
     first = next((part.start for part in statements(body) if part.label), len(body))
+    heading = body.find("\n#")
+    first = min(first, heading + 1) if heading >= 0 else first
     head, tail = body[:first].rstrip("\n "), body[first:]
     added = "\n\n".join(lines)
     parts = [part for part in (head, added, tail.strip("\n")) if part.strip()]
