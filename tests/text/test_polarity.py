@@ -67,4 +67,4 @@ def test_no_text_contradicts_itself(text: str) -> None:
     ],
 )  # fmt: skip
 def test_a_sentence_that_ends_or_mocks_another_is_read_with_it(message: str, claim: str) -> None:
-    assert not Message(message, typed=True).holds(claim)
+    assert not Message(message).holds(claim)

@@ -189,6 +189,7 @@ def _proposed(config: Config, file: Path) -> dict[str, Any]:
     from lamina.layers import extraction
     from lamina.ledger import log
     from lamina.ledger.record import Ledger
+    from lamina.tools.memory_guard import in_their_words
     from lamina.wiring import make_memory
 
     entries = log.read(file).entries
@@ -198,10 +199,9 @@ def _proposed(config: Config, file: Path) -> dict[str, Any]:
         raise UsageError("There is no place for memories here. `lamina doctor` says more.")
     with store:
         new = extraction.after_cursor(ledger)
-        rows = [
-            (proposal, _verdict(store, proposal))
-            for proposal in extraction.proposals(new, file.stem, time.time())
-        ]
+        found = extraction.proposals(new, file.stem, time.time())
+        said = [in_their_words(store, proposal) for proposal in found]
+        rows = [(proposal, _verdict(store, proposal)) for proposal in said]
     names = ("path", "type", "description", "body")
     shown = [
         {name: getattr(proposal, name) for name in names}

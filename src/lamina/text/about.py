@@ -136,8 +136,14 @@ def without_wish(said: str) -> str:
     wish = wish_in(said)
     if wish is None or wish.bare:
         return said
-    kept = said[wish.start : wish.end].strip(_KEPT_EDGES)
+    kept = _main_clause(said[wish.start : wish.end].strip(_KEPT_EDGES), wish.asking)
     return kept if same_sentence(kept, said) else said
+
+
+def _main_clause(kept: str, asking: str) -> str:
+    """ "…, dass ich in Köln wohne" says "ich wohne in Köln"."""
+    clause = asking.rstrip().endswith("dass")
+    return re.sub(r"(?i)^(ich|wir)\s+(.+)\s+(\w+)$", r"\1 \3 \2", kept) if clause else kept
 
 
 def _letters(text: str) -> str:
@@ -153,7 +159,8 @@ def _ways(said: str) -> frozenset[str]:
     if wish is not None and not wish.bare:
         rest = {*tokens(said[: wish.start]), *tokens(said[wish.end :])}
         if rest <= {*tokens(wish.asking), *_list("courtesy"), *_list("wishing"), *',.:;?-"'}:
-            found.append(said[wish.start : wish.end].strip(_KEPT_EDGES))
+            kept = said[wish.start : wish.end].strip(_KEPT_EDGES)
+            found += [kept, _main_clause(kept, wish.asking)]
     return frozenset(filter(None, map(_letters, found)))
 
 

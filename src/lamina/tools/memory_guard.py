@@ -74,9 +74,8 @@ def in_their_words(store: MemoryStore, proposal: Proposal, base: Memory | None =
     lines = proposal.body.splitlines()
     stays = [line for line in lines if wording.fold(line) in standing]
     new = "\n".join(line for line in lines if line not in stays)
-    added = replace(proposal, body=new)
-    said = _worded(store, added)
-    if said is added or wording.fold(said.description) in standing:
+    said = _worded(store, replace(proposal, body=new))
+    if said.body == new or wording.fold(said.description) in standing:
         return proposal  # they said nothing else than what stands there
     if stays:
         more = f"{base.description.rstrip('.')}. {said.description}"
@@ -101,6 +100,7 @@ def _worded(store: MemoryStore, proposal: Proposal) -> Proposal:
 
 
 def _called(proposal: Proposal, said: str, body: str) -> Proposal:
+    said = said.removeprefix("- ").removeprefix("* ")
     return replace(proposal, name=title_of(said), description=said.rstrip("."), hook="", body=body)
 
 
