@@ -84,6 +84,12 @@ class Keeping:
         }
 
     @cached_property
+    def _filler(self) -> str:
+        """A word that may stand anywhere and means nothing else."""
+        others = (words for name, words in self._sets.items() if name != "soft")
+        return min(self._sets["soft"].difference(*others))
+
+    @cached_property
     def _small(self) -> frozenset[str]:
         names = ("small", "soft", "you", "me", "asking", "not", "this", "that")
         return frozenset[str]().union(*(self._sets[name] for name in names))
@@ -105,7 +111,7 @@ class Keeping:
                 continue
             if start in cases:
                 end = cases[start]
-                yield start, end, next(iter(self._sets["soft"]))
+                yield start, end, self._filler
                 continue
             sizes = range(min(self._longest, len(plain) - start), 0, -1)
             size = next((n for n in sizes if plain[start : start + n] in self._small), 0)
