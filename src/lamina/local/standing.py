@@ -214,6 +214,7 @@ class Moved:
         self.memories = {memory.path: memory for memory in memories}
         self._stood: defaultdict[str, list[str]] = defaultdict(list)
         self._lines: defaultdict[str, list[str]] = defaultdict(list)  # whole, without their marks
+        self._heads: dict[str, defaultdict[str, set[str]]] = {}  # by path: what units stand below
         for memory in self.memories.values():
             for line in f"{whole_text(memory)}\n{hooks.get(memory.path, '')}".splitlines():
                 for unit in {fold(line), *_units(line)}:
@@ -246,8 +247,12 @@ class Moved:
 
     def _read_alike(self, path: str, line: str, head: str) -> bool:
         """Whether a line stood below the same words: "- push to main" is read with its "Don't:"."""
-        units = {*_units(line)}
-        heads = {above for one, above in _below(self.memories[path]) if units & {*_units(one)}}
+        if path not in self._heads:
+            self._heads[path] = found = defaultdict[str, set[str]](set)
+            for one, above in _below(self.memories[path]):
+                for unit in _units(one):
+                    found[unit].add(above)
+        heads = {above for unit in _units(line) for above in self._heads[path].get(unit, ())}
         return not heads or head in heads
 
     def _where(self, line: str, allowed: Callable[[Memory], bool]) -> list[str]:

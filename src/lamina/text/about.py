@@ -100,6 +100,8 @@ _FRAGMENT = 4  # words: less is no sentence that stands by itself
 _ASKED, _ORDERED, _OF_THEM, _SAID, _POLITE = range(5)
 _ENDS = tuple(".!?。！？")
 _ANY_DAY = date(2000, 1, 3)
+# Of German verbs that come apart: "dass ich um neun anfange", "ich fange um neun an".
+_PREFIXES = tuple("ab an auf aus bei ein fest her hin los mit nach vor weg zu".split())  # noqa: SIM905
 _KEPT_EDGES = " .!,;:。！，\"“”„'"
 
 
@@ -141,9 +143,15 @@ def without_wish(said: str) -> str:
 
 
 def _main_clause(kept: str, asking: str) -> str:
-    """ "…, dass ich in Köln wohne" says "ich wohne in Köln"."""
-    clause = asking.rstrip().endswith("dass")
-    return re.sub(r"(?i)^(ich|wir)\s+(.+)\s+(\w+)$", r"\1 \3 \2", kept) if clause else kept
+    """ "…, dass ich in Köln wohne" says "ich wohne in Köln"; "" where more than one word would move."""
+    if not asking.rstrip().endswith("dass"):
+        return kept
+    who, _, rest = kept.partition(" ")
+    *between, verb = rest.split() or [""]
+    one = (
+        {who.casefold()} <= {"ich", "wir"} and not {"und", "oder"} & {*between} and "," not in rest
+    )
+    return " ".join([who, verb, *between]) if one and not verb.startswith(_PREFIXES) else ""
 
 
 def _letters(text: str) -> str:
@@ -345,8 +353,8 @@ def _tied(one: str, other: str, between: str, *, apart: bool) -> bool:
         return False
     if _is_short(tokens(other)) or ("\n" in between and not one.endswith(_ENDS)):
         return True
-    if apart or (_is_short(a) and not of_them) or classify(one).forgets:
-        return _is_short(a) and not apart
+    if apart or (_is_short(a) and not of_them):
+        return not apart
     answered = (_kind(one), _kind(other)) == (_ASKED, _ORDERED)
     # "Don't round prices. The shop goes live on Monday.": the day of something else, and no end
     day = not _MILESTONE.isdisjoint(b) and _list("joins").isdisjoint(b) and negates(one)
