@@ -160,9 +160,8 @@ class Kept:
 
     def changes(self, *, compacted: bool = False) -> Changes:
         projection, places = self.talk.state.ledger.projection, self.talk.places
-        for number in range(self._placed, len(places)):
-            at = {place: (number, at) for at, place in enumerate(places[number]) if place}
-            self._stands |= at
+        for number, row in enumerate(places[self._placed :], self._placed):
+            self._stands |= {place: (number, at) for at, place in enumerate(row) if place}
         self._placed = len(places)
         edited = [((row.entry, row.number), row.block) for row in projection.rows if row.edit]
         replaced = {self._stands[at]: block for at, block in edited if at in self._stands}
@@ -321,7 +320,8 @@ class Conversations:
                 talk.make_room()
         if asked.lives or state.ledger.state(LIFE):  # ours to choose, or no longer
             pauses.choose_life(state)
-        talk.watch_cache(*asked.frame)
+        if self._broke is not quiet:  # else nobody wants to know
+            talk.watch_cache(*asked.frame)
         talk.note_request()
         kept.note_held(start, asked.hashes)
         self._save(kept, log)
