@@ -12,6 +12,7 @@ import json
 import multiprocessing
 import os
 import random
+import resource
 import secrets
 import socket
 import sqlite3
@@ -60,6 +61,7 @@ def main() -> int:
         for kind, made in kept.items():
             figures += among_many(kind, made("one"), made("many"))
         figures += nothing_new(Path(folder), kept["sqlite"]("quiet"))
+        figures.append(first_pull(Path(folder), kept["sqlite"]("first")))
     figures.append(merged_index())
     return report("team", figures)
 
@@ -506,20 +508,7 @@ def nothing_new(folder: Path, address: str) -> list[Figure]:
         database.write(token, "acme/shop", files, EMPTY)
     process, url = start(address)
     with _counting(url) as (counted_url, counted):
-        place = ["--project", str(folder / "project"), "--home", str(folder / "home")]
-        (folder / "project").mkdir()
-        environment = {**os.environ, "HOME": str(folder), "LAMINA_TEAM_TOKEN": secret}
-
-        def lamina(*words: str) -> dict[str, Any]:
-            done = subprocess.run(
-                [sys.executable, "-m", "lamina.cli.main", "team", *words, "--json", *place],
-                env=environment,
-                capture_output=True,
-                text=True,
-                check=True,
-            )
-            return json.loads(done.stdout)
-
+        lamina = _as_user(folder / "quiet", secret)
         assert len(lamina("join", counted_url, "--repo", "acme/shop")["taken"]) == KEYS
         counted.clear()
         assert lamina("pull")["taken"] == {}
@@ -529,6 +518,47 @@ def nothing_new(folder: Path, address: str) -> list[Figure]:
         at_most("a pull with nothing new: round trips", asked, "", 1),
         at_most("a pull with nothing new: both ways", sum(map(len, counted)), "bytes", 2_000),
     ]
+
+
+def first_pull(folder: Path, address: str) -> Figure:
+    """`lamina team join` in Claude mode, where the index is judged line by line: CPU a file."""
+    ms: list[float] = []
+    with closing(Database(address)) as database:
+        token, _ = database.create_token("acme", "bea", "*", writes=True)
+        _, secret = database.create_token("acme", "ana", "*", writes=True)
+        process, url = start(address)
+        for count in (500, 2_000):
+            texts = {f"fact_{n}.md": topic(f"{TEXT}{n}", name=f"Fact {n}") for n in range(count)}
+            lines = (f"- [Fact {n}](fact_{n}.md) \u2014 about Fact {n}\n" for n in range(count))
+            texts["MEMORY.md"] = f"# Facts\n{''.join(lines)}"
+            database.write(token, f"acme/shop{count}", texts, EMPTY)
+            lamina = _as_user(folder / f"of{count}", secret, "--claude")
+            before = resource.getrusage(resource.RUSAGE_CHILDREN)
+            assert len(lamina("join", url, "--repo", f"acme/shop{count}")["taken"]) == count
+            after = resource.getrusage(resource.RUSAGE_CHILDREN)
+            used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+            ms.append(round(1000 * used / count, 2))
+        stop(process)
+    title = "CPU a file of a first pull of 2,000, against 500"
+    return at_most(title, ms[1] / ms[0], "×", 1.25, ms=ms[1], few_ms=ms[0])
+
+
+def _as_user(folder: Path, secret: str, *options: str) -> Callable[..., dict[str, Any]]:
+    (folder / "project").mkdir(parents=True)
+    place = ["--project", str(folder / "project"), "--home", str(folder / "home"), *options]
+    environment = {**os.environ, "HOME": str(folder), "LAMINA_TEAM_TOKEN": secret}
+
+    def lamina(*words: str) -> dict[str, Any]:
+        done = subprocess.run(
+            [sys.executable, "-m", "lamina.cli.main", "team", *words, "--json", *place],
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        return json.loads(done.stdout)
+
+    return lamina
 
 
 @contextmanager

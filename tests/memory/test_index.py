@@ -13,6 +13,7 @@ from lamina.memory.index import (
     pointers_of,
     short_hook,
     with_pointer,
+    with_pointers,
     with_renamed,
     without_pointer,
 )
@@ -34,6 +35,27 @@ def test_pointers_are_read_in_the_forms_that_people_write() -> None:
     assert pointers_of(b"- [A [b] c](x.md)\n")[0].title == "A [b] c"
     assert pointers_of("- [T](x.md) — two — dashes\n".encode())[0].hook == "two — dashes"
     assert pointers_of(b"text [T](x.md)\n# - [T](x.md)\n") == []
+
+
+WANTED = st.tuples(
+    st.sampled_from(["a.md", "b.md", "c.md", "feedback_tests.md", "plan b.md"]),
+    st.just("Title"),
+    st.sampled_from(["", "hook"]),
+    st.sampled_from(["", "user", "feedback", "project"]),
+)
+
+
+@given(
+    st.lists(WANTED, unique_by=lambda one: one[0]),
+    st.sampled_from([b"", b"- [A](a.md)", b"text about [A](a.md) and [C](c.md)", SECTIONS]),
+)
+def test_many_pointers_at_once_are_as_one_after_another(
+    wanted: list[tuple[str, str, str, str]], index: bytes
+) -> None:
+    one_by_one = index
+    for file, title, hook, section in wanted:
+        one_by_one = with_pointer(one_by_one, file, title, hook, section=section)
+    assert with_pointers(index, wanted) == one_by_one
 
 
 def test_a_pointer_is_added_under_the_heading_of_its_type() -> None:

@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from lamina.memory.index import short_hook as short_hook
     from lamina.memory.index import unlinked as unlinked
     from lamina.memory.index import with_pointer as with_pointer
+    from lamina.memory.index import with_pointers as with_pointers
     from lamina.memory.index import with_renamed as with_renamed
     from lamina.memory.index import without_pointer as without_pointer
     from lamina.memory.instructions import Instruction as Instruction
@@ -173,6 +174,7 @@ _HOMES = {
     "why_ambiguous": "topics",
     "why_bad_name": "naming",
     "with_pointer": "index",
+    "with_pointers": "index",
     "with_renamed": "index",
     "without_pointer": "index",
     "without_secrets": "leaks",

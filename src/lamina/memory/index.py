@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from urllib.parse import unquote
 
 from lamina.memories import MEMORY_TYPES, LoadedIndex, Memory, Proposal
@@ -237,27 +237,35 @@ def with_pointer(content: bytes, file: str, title: str, hook: str, *, section: s
     A new line goes to the end of the list under a heading that begins with `section` (the type),
     else behind the last pointer, else to the end.
     """
+    return with_pointers(content, [(file, title, hook, section)])
+
+
+def with_pointers(content: bytes, wanted: Iterable[tuple[str, str, str, str]]) -> bytes:
+    """The same for many files, each (file, title, hook, section), in one pass."""
     lines = _lines(content)
     matches = [_POINTER.match(line) for line in lines]
-    for number, match in enumerate(matches):
-        if match and _named(match["file"]) == file:
-            lines[number] = _changed(lines[number], match, title, hook)
-            return _joined(lines)
-    if any(link.file == file for link in links_of(content)):
-        return content  # in a line of another form, which is somebody's own
+    known = {_named(match["file"]): n for n, match in reversed([*enumerate(matches)]) if match}
+    linked = cache(lambda: {link.file for link in links_of(content)})
+    place_for = cache(partial(_place_for, lines, [match is not None for match in matches]))
+    new: dict[int, list[str]] = {}
+    for file, title, hook, section in wanted:
+        if match := matches[known[file]] if file in known else None:
+            lines[known[file]] = _changed(match.string, match, title, hook)
+        elif file not in linked():  # else in a line of another form, which is somebody's own
+            new.setdefault(place_for(section), []).append(pointer_line(file, title, hook))
     end = _line_end(lines)
-    new = pointer_line(file, title, hook) + end
-    position = _place_for(lines, [match is not None for match in matches], section)
-    if position > 0 and not lines[position - 1].endswith("\n"):
-        lines[position - 1] += end
-    lines.insert(position, new)
+    for position in sorted(new, reverse=True):
+        if position > 0 and not lines[position - 1].endswith("\n"):
+            lines[position - 1] += end
+        lines[position:position] = [line + end for line in new[position]]
     return _joined(lines)
 
 
-def without_pointer(content: bytes, file: str) -> bytes:
-    """The index without any line that points at the file; where a line points at others too, or is a
-    sentence, only the link goes."""
-    return _joined([_without_link(line, file) for line in _lines(content)])
+def without_pointer(content: bytes, *files: str) -> bytes:
+    """The index without any line that points at these files; where a line points at others too, or is
+    a sentence, only the link goes."""
+    gone = frozenset(files)
+    return _joined([_without_link(line, gone) for line in _lines(content)])
 
 
 def with_renamed(content: bytes, old: str, new: str) -> bytes:
@@ -361,13 +369,13 @@ def unlinked(line: str) -> str:
     return line[: link.start()] + (link["title"] or link["wiki"] or "") + line[link.end() :]
 
 
-def _without_link(line: str, file: str) -> str:
+def _without_link(line: str, files: frozenset[str]) -> str:
     links = [*_LINK.finditer(line)]
-    meant = [link for link in links if _target(link) == file]
+    meant = [link for link in links if _target(link) in files]
     if not meant:
         return line
     if _POINTER.match(line) or line.lstrip()[:1] in ("-", "*", "+", "|"):
-        others = [link for link in links if _leads_to_memory(link) and _target(link) != file]
+        others = [link for link in links if _leads_to_memory(link) and _target(link) not in files]
         if meant[0] is links[0] and not any(link["file"] is not None for link in others):
             return ""
     for link in reversed(meant):

@@ -94,10 +94,7 @@ def with_lines(index: bytes, other: bytes, taken: Callable[[str, str], str]) -> 
     """The index with the other's lines as `taken` has them ("": not), each where it stands there. No
     line goes, so two that are merged never clash, and what is not taken stays as it is to the byte."""
     lines, end, at = index.splitlines(keepends=True), b"\r\n" if b"\r\n" in index else b"\n", 0
-    pieces = [
-        [],
-        *([line] for line in lines),
-    ]  # a line and what comes after it; first, what is above
+    pieces = [[], *([line] for line in lines)]  # a line and what follows; first, what is above
     places = {next(iter(lines_of(line)), ""): n for n, line in reversed([*enumerate(lines, 1)])}
     for about, line in lines_of(other).items():
         known = places.get(about)

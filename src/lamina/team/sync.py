@@ -22,12 +22,13 @@ from lamina.memory import (
     proposal_of,
     read_topic,
     short_hook,
-    with_pointer,
+    with_pointers,
     without_pointer,
 )
 from lamina.team.entries import EMPTY, Entry, lines_of, sha256, why_not_shared, with_lines
 from lamina.team.joined import noted
 from lamina.team.remote import TeamMoved, TeamRefused, batches
+from lamina.text.wording import content_stems
 
 if TYPE_CHECKING:
     from lamina.ports import MemoryStore
@@ -226,14 +227,14 @@ class TeamSync:
                 },
             )
             self._store.apply(plan.changes, note, first=lambda: None)
+        asked = {one.exact for one in self._store.waiting()} if plan.held else set[bytes | None]()
         for entry, memory, _ in plan.held:
-            self._hold(entry, memory, plan)
+            content = (entry.content or "").encode()
+            if content not in asked:
+                asked.add(content)
+                self._hold(entry, memory, content, plan)
 
-    def _hold(self, entry: Entry, memory: Memory, plan: _Plan) -> None:
-        """Ask about it, once."""
-        content = (entry.content or "").encode()
-        if any(one.exact == content for one in self._store.waiting()):
-            return
+    def _hold(self, entry: Entry, memory: Memory, content: bytes, plan: _Plan) -> None:
         proposal = dataclasses.replace(proposal_of(memory, "team", ""), teammate=entry.author)
         current = self._store.content(memory.path)
         try:
@@ -248,22 +249,18 @@ class TeamSync:
             return
         path = TEAM + INDEX
         before = self._store.content(path)
-        after = before or b""
+        gone = (one.path.removeprefix(TEAM) for one in plan.changes if one.after is None)
+        new: list[tuple[str, str, str, str]] = []
         for change in plan.changes:
-            key = change.path.removeprefix(TEAM)
-            if change.after is None:
-                after = without_pointer(after, key)
-                continue
-            memory = read_topic(change.path, change.after)
-            label = f" (source: teammate {plan.authors[change.path]})"
-            hook = short_hook(key, memory.name, memory.description, suffix=label)
-            after = with_pointer(after, key, memory.name or key, hook, section=memory.type or "")
+            if change.after is not None:
+                memory, key = read_topic(change.path, change.after), change.path.removeprefix(TEAM)
+                label = f" (source: teammate {plan.authors[change.path]})"
+                hook = short_hook(key, memory.name, memory.description, suffix=label)
+                new.append((key, memory.name or key, hook, memory.type or ""))
+        after = with_pointers(without_pointer(before or b"", *gone), new)
         theirs = next((one for one in news.entries if one.key == INDEX), None) if news else None
-        if (
-            news
-            and theirs
-            and not why_not_shared(INDEX, theirs.content or "", self._store.secret_rules)
-        ):
+        text, rules = theirs.content or "" if theirs else "", self._store.secret_rules
+        if news and theirs and not why_not_shared(INDEX, text, rules):
             after = self._with_their_lines(after, theirs, news.you, plan, progress)
             plan.authors.setdefault(path, theirs.author)
         if after != (before or b""):
@@ -278,18 +275,25 @@ class TeamSync:
         here, new = lines_of(index), {one.path: one.after for one in plan.changes}
         paths = {path for path in self._store.stamps() if path.startswith(TEAM)} | new.keys()
         contents = ((path, new.get(path) or self._store.content(path)) for path in sorted(paths))
-        memories = [
-            read_topic(path, content)
+        memories = {
+            path: read_topic(path, content)
             for path, content in contents
             if content is not None and not is_index(path) and new.get(path, content) is not None
-        ]
+        }
+        named = {
+            stem: one
+            for one in memories.values()
+            for stem in content_stems(f"{one.name} {one.description}")
+        }
 
         def taken(about: str, line: str) -> str:
             old, file = base.get(about), progress.files.get(about)
             if TEAM + about not in new and (line == old or here.get(about, old) != old):
                 return ""  # they left it as it was, or we did not
             proposal = Proposal(TEAM + INDEX, "", "", None, line, "team", teammate=theirs.author)
-            if self._store.judge_among(proposal, memories, "").decision != "accept":
+            one = memories.get(TEAM + about.removeprefix(TEAM))
+            among = [one] if one else [named[stem] for stem in content_stems(line) & named.keys()]
+            if self._store.judge_among(proposal, among, "").decision != "accept":
                 return ""
             author = plan.authors.get(TEAM + about) or (file.author if file else "")
             return line if author in ("", you) else f"{line} (source: teammate {author})"
@@ -306,9 +310,8 @@ class TeamSync:
             return line if about in there or line.startswith("#") else ""
 
         after = with_lines(base, self._store.content(TEAM + INDEX) or b"", taken)
-        for pointer in pointers_of(after):
-            after = after if pointer.file in there else without_pointer(after, pointer.file)
-        return after.decode("utf-8", "replace")
+        astray = (one.file for one in pointers_of(after) if one.file not in there)
+        return without_pointer(after, *astray).decode("utf-8", "replace")
 
     # ---- pushing
 
