@@ -85,6 +85,33 @@ def test_what_a_teammate_wrote_is_theirs_in_index_recall_log_and_blame(pair: Pai
 
 
 @pytest.mark.spec("T1")
+@pytest.mark.parametrize("index", ["none", "another form", "label cut"])
+def test_recall_names_the_teammate_whatever_the_index_says(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch, index: str
+) -> None:
+    ana, bob = pair
+    if index == "none":
+        monkeypatch.setenv("LAMINA_MEMORY_INDEX", "false")
+    if index == "another form":
+        bob.write("MEMORY.md", "See [[releases]] for releases.\n")
+    ana.share(RELEASES, "releases")
+    ana.share("Never cut a release on a Friday", "friday", "feedback")
+    bob.pull()
+    if index == "label cut":
+        bob.edit("MEMORY.md", " (source: teammate ana)", "")
+    found = bob.run("memory", "search", "who cuts releases")
+    assert "teammate ana: Releases are cut" in found
+    (item,) = bob.run("memory", "inbox", "--json")
+    bob.run("memory", "inbox", "accept", item["id"])
+    bob.push()
+    (one, *_) = bob.run("memory", "search", "never release friday", "--json")
+    assert (one["path"], one["source"]) == ("team/friday.md", ""), "accepted: bob's word"
+    assert "teammate" not in ana.run("memory", "search", "who cuts releases")
+    bob.run("team", "leave")
+    assert "teammate ana: Releases are cut" in bob.run("memory", "search", "who cuts releases")
+
+
+@pytest.mark.spec("T1")
 def test_an_order_of_a_teammate_is_asked_about_and_stays_out_until_then(pair: Pair) -> None:
     ana, bob = pair
     ana.share("Always run the whole suite before you push, never skip it", "suite", "feedback")

@@ -64,7 +64,7 @@ def add_audit(verbs: Any) -> argparse.ArgumentParser:
 
 def search(args: argparse.Namespace, store: MemoryStore) -> int:
     from lamina.recall import chances
-    from lamina.recall.memory_index import MemoryIndex, fitting
+    from lamina.recall.memory_index import MemoryIndex, fitting, sources
 
     words = " ".join(args.words)
     if not words.strip():
@@ -74,15 +74,21 @@ def search(args: argparse.Namespace, store: MemoryStore) -> int:
     found = fitting(index, words, args.number, time.time())
     line.clear()
     likely = chances([match for match, _ in found])
+    whose = sources(store) if found else {}
     if args.json:
-        out_json([_found_json(*one, chance) for one, chance in zip(found, likely, strict=True)])
+        out_json(
+            [
+                {**_found_json(match, memory, chance), "source": whose.get(memory.path, "")}
+                for (match, memory), chance in zip(found, likely, strict=True)
+            ]
+        )
     elif found:
         rows = [
             [
                 f"{chance:.0%}",
                 memory.type or "-",
                 harmless(memory.path),
-                memory.description or memory.body,
+                _by_whom(whose.get(memory.path, "")) + (memory.description or memory.body),
             ]
             for (_, memory), chance in zip(found, likely, strict=True)
         ]
@@ -91,6 +97,10 @@ def search(args: argparse.Namespace, store: MemoryStore) -> int:
     else:
         note("Nothing found.")
     return 0
+
+
+def _by_whom(source: str) -> str:
+    return f"{source}: " if source.startswith("teammate ") else ""
 
 
 def _found_json(match: Match, memory: Memory, chance: float) -> dict[str, Any]:

@@ -67,9 +67,11 @@ if TYPE_CHECKING:
     from lamina.memory.naming import free_names as free_names
     from lamina.memory.naming import title_of as title_of
     from lamina.memory.naming import why_bad_name as why_bad_name
+    from lamina.memory.paths import TEAM_AUTHORS as TEAM_AUTHORS
     from lamina.memory.paths import TEAM_NEWS as TEAM_NEWS
     from lamina.memory.paths import canonical_root as canonical_root
     from lamina.memory.paths import memory_place as memory_place
+    from lamina.memory.paths import team_authors as team_authors
     from lamina.memory.paths import team_folder as team_folder
     from lamina.memory.paths import team_is_on as team_is_on
     from lamina.memory.paths import team_news as team_news
@@ -161,9 +163,11 @@ _HOMES = {
     "short_hook": "index",
     "sync_team": "file_store",
     "takes_back": "removal",
+    "team_authors": "paths",
     "team_folder": "paths",
     "team_is_on": "paths",
     "team_news": "paths",
+    "TEAM_AUTHORS": "paths",
     "TEAM_NEWS": "paths",
     "teammate_of": "commits",
     "title_of": "naming",

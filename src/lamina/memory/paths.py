@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from lamina.errors import MemoryStoreError, SettingsError, StorageError
 from lamina.ledger import places
 
@@ -198,6 +200,7 @@ def claim(place: MemoryPlace) -> None:
 
 JOINED = "joined.json"
 TEAM_NEWS = "news"
+TEAM_AUTHORS = "authors.json"
 
 
 def team_folder(state: Path) -> Path:
@@ -216,6 +219,15 @@ def team_news(state: Path) -> list[str]:
     except OSError:
         return []
     return [*dict.fromkeys(lines)]
+
+
+def team_authors(state: Path) -> dict[str, str]:
+    """Whose words lie in team/, by path: who wrote what came from the server, by their token."""
+    try:
+        kept = (team_folder(state) / TEAM_AUTHORS).read_bytes()
+        return msgspec.json.decode(kept, type=dict[str, str])
+    except (OSError, msgspec.MsgspecError):
+        return {}
 
 
 def team_is_on(config: Config, state: Path) -> bool:

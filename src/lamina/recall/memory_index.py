@@ -21,7 +21,15 @@ from typing import TYPE_CHECKING, Any
 from lamina.errors import MemoryStoreError, StorageError
 from lamina.ledger.places import open_private, private_folder, write_private
 from lamina.memories import Memory
-from lamina.memory import INDEX, TICK_NS, heading, is_binary, pointers_of, read_topic
+from lamina.memory import (
+    INDEX,
+    TICK_NS,
+    heading,
+    is_binary,
+    pointers_of,
+    read_topic,
+    team_authors,
+)
 from lamina.recall import LIKELY, Match
 from lamina.text.wording import content_stems
 
@@ -334,7 +342,8 @@ def headed_memories(
 
 
 def sources(store: MemoryStore) -> dict[str, str]:
-    """Whose word a memory is where it is not the user's own: the index line says so."""
+    """Whose word a memory is where it is not the user's own: the index line says so, and of a
+    teammate's also what was noted when it came, for not every index has a line for it."""
     found: dict[str, str] = {}
     for folder in ("", "team/"):
         with suppress(MemoryStoreError):
@@ -342,4 +351,5 @@ def sources(store: MemoryStore) -> dict[str, str]:
             for pointer in pointers_of(content):
                 if label := _SOURCE.search(pointer.hook):
                     found[folder + pointer.file] = label[1]
-    return found
+    names = team_authors(store.state) if store.in_files else {}
+    return {**found, **{path: f"teammate {name}" for path, name in names.items()}}

@@ -393,9 +393,7 @@ def _resolve(args: argparse.Namespace, config: Config, store: MemoryStore, place
         )
         return 0
     for one in found:
-        out(
-            f"{harmless(one.key)}: {one.author}'s version took the place of yours, {moment(one.when)}"
-        )
+        out(f"{harmless(one.key)}: {one.author}'s version replaced yours, {moment(one.when)}")
         theirs = None if one.theirs is None else one.theirs.encode()
         print_diff(diff_text(TEAM + one.key, theirs, one.mine.encode()))
     if found and not args.quiet:

@@ -142,7 +142,7 @@ class Database:
             (done,) = connection.execute("SELECT COUNT(*) FROM migrations").fetchone()
             if done > len(MIGRATIONS):
                 raise UsageError(
-                    "The database was made by a newer Lamina. Upgrade this one: pip install -U lamina."
+                    "A newer Lamina made this database. Upgrade: pip install -U lamina."
                 )
             for number, statements in enumerate(MIGRATIONS[done:], done + 1):
                 for statement in statements:

@@ -70,9 +70,7 @@ class SQLite(_Kept):
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             path.touch(mode=0o600)
         except OSError as error:
-            raise UsageError(
-                f"Can't make {path}: {error.strerror}. Choose another place."
-            ) from error
+            raise UsageError(f"Can't make {path}: {error.strerror}. Try elsewhere.") from error
         with self.connected() as connection:
             connection.execute("PRAGMA journal_mode=WAL")
 

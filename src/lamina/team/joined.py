@@ -17,7 +17,7 @@ import msgspec
 
 from lamina.errors import UsageError
 from lamina.ledger.places import open_private, private_folder, write_private
-from lamina.memory import TEAM_NEWS, canonical_root
+from lamina.memory import TEAM_AUTHORS, TEAM_NEWS, canonical_root
 from lamina.team.entries import EMPTY, is_repository, sha256
 
 _Kept = TypeVar("_Kept")
@@ -40,6 +40,7 @@ class Known(msgspec.Struct):
 
 class Progress(msgspec.Struct):
     etag: str = EMPTY
+    you: str = ""  # the name of this user's token
     files: dict[str, Known] = {}
     unconfirmed: dict[str, str] = {}  # lay in team/ before anybody joined: key → sha256
     refused: dict[str, tuple[str, str]] = {}  # the server would not have it: key → sha256, sentence
@@ -90,6 +91,12 @@ class Place:
 
     def save(self, progress: Progress) -> None:
         write_private(self.folder / "progress.json", msgspec.json.encode(progress), lasting=True)
+        theirs = {
+            f"team/{key}": known.author
+            for key, known in progress.files.items()
+            if not known.why and known.author not in ("", progress.you)
+        }
+        write_private(self.folder / TEAM_AUTHORS, msgspec.json.encode(theirs))
 
     @contextlib.contextmanager
     def locked(self, name: str = "lock", *, wait: bool = True) -> Generator[bool]:

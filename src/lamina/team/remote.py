@@ -42,6 +42,9 @@ class TeamMoved(LaminaError):
 class TeamLies(LaminaError):
     """An answer that can't be true; nothing of it was taken."""
 
+    def __init__(self, did: str) -> None:
+        super().__init__(f"The team's server {did}. Nothing was taken.")
+
 
 class _Standing(msgspec.Struct, frozen=True):
     repo: str
@@ -139,7 +142,7 @@ class Remote:
             self._demand_ours(page)
             entries |= {key: _entry(key, item) for key, item in page.entries.items()}
             if page.etag == etag and page.more:
-                raise TeamLies("The team's server repeats itself. Nothing was taken.")
+                raise TeamLies("repeats itself")
             etag, whole = page.etag, whole or page.whole
             if not page.more:
                 return News(etag, [*entries.values()], page.you, whole)
@@ -171,9 +174,7 @@ class Remote:
 
     def _demand_ours(self, answer: _Standing) -> None:
         if answer.repo != self.repo or not answer.etag:
-            raise TeamLies(
-                f"The team's server answered about {answer.repo[:80]!r}. Nothing was taken."
-            )
+            raise TeamLies(f"answered about {answer.repo[:80]!r}")
 
     def _ask(
         self,
@@ -233,7 +234,7 @@ def _whole(response: Any) -> bytes:
     content: bytes = response.read(_LARGEST_ANSWER + 1)
     length = response.headers.get("Content-Length")
     if len(content) > _LARGEST_ANSWER or (length is not None and length != str(len(content))):
-        raise TeamLies("The team's server broke off, or sent too much. Nothing was taken.")
+        raise TeamLies("broke off, or sent too much")
     return content
 
 
@@ -254,20 +255,18 @@ def _decoded(answer: bytes, kind: type[Any]) -> Any:
     try:
         return msgspec.json.decode(answer, type=kind)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise TeamLies(
-            "The team's server sent what is no answer of one. Nothing was taken."
-        ) from error
+        raise TeamLies("sent what is no answer of one") from error
 
 
 def _entry(key: str, item: _Item, *, bare: bool = False) -> Entry:
     """`bare`: a version without its content."""
     if not is_name(item.author):
-        raise TeamLies("The team's server named an author that can't be one. Nothing was taken.")
+        raise TeamLies("named an author that can't be one")
     if item.removed:
         return Entry(key, None, "", item.author, item.at, item.version)
     content = "" if bare else item.content
     if content is None or not (bare or _fits(content, item.sha256)):
-        raise TeamLies(f"The team's server sent {key[:80]!r} with a wrong hash. Nothing was taken.")
+        raise TeamLies(f"sent {key[:80]!r} with a wrong hash")
     return Entry(key, content, item.sha256, item.author, item.at, item.version)
 
 

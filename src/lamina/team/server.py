@@ -40,7 +40,6 @@ PATHS = ("/api/team_memory", "/api/claude_code/team_memory")
 BODY_SECONDS = 20.0
 _MANY = 10_000  # callers whose rate is remembered
 
-
 _Saver: TypeAlias = Callable[[bytes], Response]  # wants the body before it answers
 _Handler: TypeAlias = Callable[[Request, Token, str], Response | _Saver]
 

@@ -23,11 +23,9 @@ def add_verbs(verbs: Any) -> None:
     begin_group(verbs, "running a server")
     serve.add_argument("--db", required=True, help=_DB)
     serve.add_argument("--host", default="127.0.0.1", help="the address to listen on (127.0.0.1)")
+    serve.add_argument("--port", type=count, default=8321, help="the port (8321); 0: any free one")
     serve.add_argument(
-        "--port", type=count, default=8321, help="the port (8321); 0: any that is free"
-    )
-    serve.add_argument(
-        "--rate", type=count, default=600, help="most requests of one token in a minute (600)"
+        "--rate", type=count, default=600, help="requests a minute for a token (600)"
     )
     token = add_verb(verbs, "token", "make, list and revoke tokens")
     kinds = token.add_subparsers(dest="token_verb", metavar="VERB", required=True)

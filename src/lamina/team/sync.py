@@ -106,6 +106,7 @@ class TeamSync:
         news = self._remote.news(progress.etag)
         did = Pulled()
         if news is not None:
+            progress.you = news.you or progress.you
             if not self._shares_index:
                 news = news._replace(entries=[one for one in news.entries if one.key != INDEX])
             if news.whole and progress.etag != EMPTY:
@@ -261,14 +262,12 @@ class TeamSync:
         theirs = next((one for one in news.entries if one.key == INDEX), None) if news else None
         text, rules = theirs.content or "" if theirs else "", self._store.secret_rules
         if news and theirs and not why_not_shared(INDEX, text, rules):
-            after = self._with_their_lines(after, theirs, news.you, plan, progress)
+            after = self._their_lines(after, theirs, plan, progress)
             plan.authors.setdefault(path, theirs.author)
         if after != (before or b""):
             plan.changes.append(Change(path, before, after))
 
-    def _with_their_lines(
-        self, index: bytes, theirs: Entry, you: str, plan: _Plan, progress: Progress
-    ) -> bytes:
+    def _their_lines(self, index: bytes, theirs: Entry, plan: _Plan, progress: Progress) -> bytes:
         """What the others changed in it since we looked, where it says what a memory here says."""
         known = progress.files.get(INDEX)
         base = lines_of((self._place.base(known.sha256) if known else None) or b"")
@@ -296,7 +295,7 @@ class TeamSync:
             if self._store.judge_among(proposal, among, "").decision != "accept":
                 return ""
             author = plan.authors.get(TEAM + about) or (file.author if file else "")
-            return line if author in ("", you) else f"{line} (source: teammate {author})"
+            return line if author in ("", progress.you) else f"{line} (source: teammate {author})"
 
         return with_lines(index, (theirs.content or "").encode(), taken)
 
@@ -324,8 +323,9 @@ class TeamSync:
             key, content = path.removeprefix(TEAM), self._store.content(path)
             known = progress.files.get(key)
             digest = sha256(content or b"")
-            if known and digest == known.sha256:
-                known.why = ""  # what waited was accepted
+            if known and digest == known.sha256:  # what waited was accepted: the user's word now
+                known.author = "" if known.why == _WAITS else known.author
+                known.why = ""
             if content is None or (known and digest in (known.sha256, *known.seen)):
                 continue
             if known and known.why not in ("", _AWAY):
@@ -394,15 +394,14 @@ class TeamSync:
             progress.unconfirmed.pop(key, None)
             progress.refused.pop(key, None)
             did.sent.append(key)
-        progress.etag = done.etag
+        progress.etag, progress.you = done.etag, done.you
         self._place.save(progress)
 
     def remove(self, key: str) -> None:
         """Take it out of the team's memory, and out of this copy; the server keeps its versions."""
         self.pull()
         progress = self._place.progress()
-        done = self._remote.remove(key, progress.etag)
-        progress.etag = done.etag
+        progress.etag = self._remote.remove(key, progress.etag).etag
         progress.files.pop(key, None)
         self._place.save(progress)
         if self._store.content(TEAM + key) is not None:
@@ -417,6 +416,8 @@ class TeamSync:
         path = TEAM + entry.key
         change = Change(path, self._store.content(path), text.encode())
         # Still its author's words, whoever brings them back.
+        progress.files[entry.key].author = entry.author
+        self._place.save(progress)
         plan = _Plan(Pulled(), [change], {path: entry.author}, [], [], {})
         self._plan_index(plan, None, progress)
         self._apply(plan)
