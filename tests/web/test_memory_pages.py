@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 import pytest
+from tests.web.test_upkeep_pages import propose
+
+from lamina.web.rendering import diff_lines
 
 if TYPE_CHECKING:
     from tests.web.conftest import Page
@@ -59,12 +63,40 @@ def test_what_is_typed_right_after_an_edit_finds_what_was_written(
     assert "Fridays" in page.get("?q=flamingo", X_Fragment="1").words
 
 
+def test_what_goes_or_is_replaced_between_two_key_strokes_is_seen_at_the_second(
+    page: Page, deploys: str, memory_dir: Any
+) -> None:
+    file: Path = memory_dir() / deploys
+    os.utime(memory_dir(), (1, 1))  # so that the next change of the folder has another time
+    assert "Fridays" in page.get("?q=deploys", X_Fragment="1").words
+    fresh = file.with_name(".fresh")
+    fresh.write_text(file.read_text().replace("Fridays", "Mondays"))
+    fresh.replace(file)
+    words = page.get("?q=deploys", X_Fragment="1").words
+    assert "Mondays" in words
+    assert "Fridays" not in words
+    os.utime(memory_dir(), (1, 1))
+    page.get("?q=deploys", X_Fragment="1")
+    file.unlink()
+    assert "Nothing found" in page.get("?q=deploys", X_Fragment="1").words
+
+
+def test_a_difference_names_its_file_once_and_takes_no_line_of_it_for_a_heading() -> None:
+    rows = ["--- a/x.md", "+++ b/x.md", "@@ -1,2 +1,2 @@", "----", "-name: x", "+++ y", "+name: y"]
+    assert [*diff_lines("\n".join(rows))] == [
+        ("file", "x.md"), ("at", "@@ -1,2 +1,2 @@"), ("del", "----"), ("del", "-name: x"),
+        ("add", "+++ y"), ("add", "+name: y"),
+    ]  # fmt: skip
+    new = ["--- /dev/null", "+++ b/x.md", "@@ -0,0 +1 @@", "+x"]
+    assert [*diff_lines("\n".join(new))] == [("file", "x.md"), ("add", "+x")]
+
+
 def test_one_memory_shows_who_wrote_it_when_and_why(page: Page, deploys: str) -> None:
     words = page.get(f"m/{deploys}").words
     assert deploys in words
     assert "you today" in words
     assert "because: lamina memory add" in words
-    assert "A line of the index leads here." in words
+    assert "MEMORY.md points to it." in words
 
 
 def test_a_memory_is_edited_and_the_edit_undone(
@@ -241,4 +273,7 @@ def test_what_a_type_of_agent_learned_is_a_scope_of_its_own(page: Page, world: P
     assert "Tabs" in page.ask("GET", f"{address}?q=tabs").text
     assert "agents of type reviewer" in page.ask("GET", f"{address}/m/project_tabs.md").text
     assert page.ask("GET", f"{address}/inbox").headers["Location"] == page._of("inbox")
+    found = page.server.pages._world
+    propose(found.project(found.here), "waits", "Always squash commits.")
+    assert ">1<span" in page.ask("GET", address).text, "the project's inbox is a click away"
     assert page.ask("GET", f"{address}~nobody").status == 400

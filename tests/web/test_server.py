@@ -253,6 +253,12 @@ def test_what_is_no_address_and_no_form_is_refused_in_a_sentence(page: Page, cap
         with socket.create_connection(("127.0.0.1", page.server.port), timeout=20) as stream:
             stream.sendall(f"{first}\r\n{host}\r\n\r\n".encode())
             assert stream.recv(4096).startswith(b"HTTP/1.1 400")
+    for head in (f"GET / HTTP/1.1\r\n{host}\r\nhost: evil.example", f"GET / HTTP/2.0\r\n{host}",
+                 f"GET / HTTP/1.1 x\r\n{host}", f"GET / HTTP/1.1\r\n{host}\r\nno colon", "GET /",
+                 f"GET / HTTP/1.1\r\n{host}" + "".join(f"\r\nx{n}: y" for n in range(100))):  # fmt: skip
+        with socket.create_connection(("127.0.0.1", page.server.port), timeout=20) as stream:
+            stream.sendall(f"{head}\r\nCookie: {page.cookie}\r\n\r\n".encode())
+            assert stream.recv(4096).startswith(b"HTTP/1.1 400"), head[:80]
     many = "&".join(["a=b"] * 2_000).encode()
     assert page.ask("POST", page._of("pin"), many, Origin=page.origin).status == 400
     assert capfd.readouterr().err == ""

@@ -86,7 +86,12 @@ def test_the_view_of_each_request_is_what_was_sent_then(page: Page, session: Pat
     second = page.get(f"s/{session.stem}/view/2").words
     assert "It is on disk." in second
     assert "line of a long result" not in second
-    assert "A summary." in page.get(f"s/{session.stem}/view/3").words
+    third = page.get(f"s/{session.stem}/view/3")
+    assert "A summary." in third.words
+    entry = third.text.split(f"/s/{session.stem}/entry/")[1].split('"')[0]
+    folded = page.get(f"s/{session.stem}/entry/{entry}").words
+    assert "Why does <b>the test</b> fail?" in folded
+    assert "line of a long result" in folded, "all that the summary stands for"
     assert page.get(f"s/{session.stem}/view/9").status == 404
     assert page.get("s/nothing").status == 404
     assert page.get("s/..%2f..%2fx").status == 404
@@ -109,7 +114,10 @@ def test_agents_are_a_tree_and_each_is_a_session(page: Page, session: Path) -> N
     got = page.get(f"s/{session.stem}")
     below = got.text.split(">anna<")[1].split("</ul>")[0]
     assert "&lt;i&gt;bob" in below, "in the list below the agent that started it"
-    assert "Found it." in page.get(f"s/{session.stem}/agent/bb22").words
+    alone = page.get(f"s/{session.stem}/agent/bb22").words
+    assert "Found it." in alone
+    assert "Agent <i>bob</i>" in alone
+    assert "explore: look deeper" in alone
     assert page.get(f"s/{session.stem}/agent/nobody").status == 404
 
 

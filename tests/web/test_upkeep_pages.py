@@ -54,7 +54,7 @@ def test_what_waits_is_accepted_changed_or_refused(
     changed = propose(project, "changed", "Always rebase branches.")
     refused = propose(project, "refused", "Always force-push to main.")
     shown = page.get("inbox")
-    assert "It is not the user's word." in shown.words
+    assert "It is not your word." in shown.words
     assert "+Always squash commits." in shown.words
     assert ">3<" in shown.text, "the menu counts what waits"
     assert "Accepted" in page.post("inbox", item=taken, action="accept").words

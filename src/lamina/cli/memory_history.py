@@ -146,7 +146,8 @@ def grounds(commit: Commit, quotes: Quotes) -> Iterator[str]:
 
 def to_you(reason: str) -> str:
     """What was noted about "the user", as they read it themselves."""
-    you = reason.replace("The user ", "You ").replace("the user ", "you ")
+    your = reason.replace("The user's ", "Your ").replace("the user's ", "your ")
+    you = your.replace("The user ", "You ").replace("the user ", "you ")
     return you.replace("you said who they are", "you said who you are")
 
 

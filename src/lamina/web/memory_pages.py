@@ -10,6 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from functools import cache
 from itertools import groupby, islice
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +34,8 @@ _CHANGES = 50  # in the history of all
 _PARTS = {"name": "its name", "description": "its description", "body": "its text",
           "embedding": "related words", "recency": "fresh", "use": "used before",
           "type": "about you"}  # fmt: skip
+_HITS = """<p class="soft">%d found. The share says how likely each is the one you mean.</p>
+<ul class="rows">%s</ul>"""
 _HIT = """<li class="row">%s<span class="when" title="score %.2f"><span class="unseen">Chance: </span>
 %.0f%%</span><span class="why">found by %s</span></a></li>"""
 EDITED = 256_000  # bytes of a file that a browser's text field takes well
@@ -41,13 +44,13 @@ EDITED = 256_000  # bytes of a file that a browser's text field takes well
 # ---- the list
 
 
-def _list(asked: Asked, project: Project) -> Screen:
+def _list(asked: Asked, project: Project) -> Screen | Answer:
     words = asked.query.get("q", "").strip()[:1_000]
-    if words:
-        values: dict[str, Any] = {"words": words, "found": _found(project, words, look=asked.began)}
-    else:
-        values = {"words": "", "found": None, **_page(asked, project)}
+    found = _found(project, words, look=asked.began) if words else ""
     typing = asked.fragment and "q" in asked.query
+    if typing and found:
+        return Answer(found)
+    values = {"words": words, "found": found, **({} if words else _page(asked, project))}
     return Screen("found.html" if typing else "memories.html", "Memory", "", values)
 
 
@@ -71,7 +74,7 @@ def _page(asked: Asked, project: Project) -> dict[str, Any]:
     start = (page - 1) * _A_PAGE
     tabs = [(one, counts[one]) for one in (*MEMORY_TYPES, "untyped", "team") if counts[one]]
     chosen, pages = chosen[start : start + _A_PAGE], -(-len(chosen) // _A_PAGE)
-    rows = [(_drawn(project, one, pinned=one.path in pinned), one.mtime) for one in chosen]
+    rows = [(_row(project, one, pinned=one.path in pinned), one.mtime) for one in chosen]
     return {
         "all": len(everything), "rows": rows, "tabs": tabs, "kind": kind, "page": page,
         "pages": pages, "unreadable": unreadable, "directory": directory,
@@ -79,50 +82,54 @@ def _page(asked: Asked, project: Project) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _found(project: Project, words: str, *, look: bool) -> tuple[int, Markup]:
-    """What the ranker finds, how likely each is meant, and what speaks for it."""
+def _found(project: Project, words: str, *, look: bool) -> Markup:
+    """What the ranker finds, how likely each is meant, and what speaks for it. No text of others' but
+    in rows that are drawn: a template at each key stroke takes a tenth of the query's time."""
     from lamina.recall import chances
     from lamina.recall.memory_index import fitting
 
-    index, kept = project.world.index(project), project.world.read
-
-    def read(path: str) -> Memory:
-        """A file that has not changed since somebody found it is not read again."""
-        with suppress(OSError):
-            stat = os.stat(f"{index.store.directory}/{path}")  # at each key stroke, for each hit
-            state = stat.st_mtime_ns, stat.st_size, stat.st_ino
-            known = kept.get((project.slug, path))
-            if known is None or known[0] != state:
-                known = kept[project.slug, path] = state, index.store.read(path)
-            return known[1]
-        return index.store.read(path)
-
+    index = project.world.index(project)
+    read, row = _read_before(project, index.store, look=look)
     found = fitting(index, words, FOUND, time.time(), look=look, read=read)
     likely = chances([match for match, _ in found])
-    # No text of others' but in rows that are drawn: a template takes a tenth of the query's time.
     rows = [
-        _HIT % (_drawn(project, one), match.score, 100 * chance, _why(match.parts))
-        for (match, one), chance in zip(found, likely, strict=True)
+        _HIT % (row(match.id), match.score, 100 * chance, _why(match.parts))
+        for (match, _), chance in zip(found, likely, strict=True)
     ]
-    return len(rows), Markup("".join(rows))  # noqa: S704
+    return Markup(_HITS % (len(rows), "".join(rows)) if rows else "")  # noqa: S704
 
 
-def _drawn(project: Project, one: Memory, *, pinned: bool = False) -> Markup:
-    """What a row shows whatever was searched for, made once."""
-    kept = project.world.drawn.get((project.slug, one.path))
-    if kept is None or kept[0][0] is not one or kept[0][1] != pinned:
-        title = one.name or one.path.removesuffix(".md")
-        same = one.description.strip(". ") == title.strip(". ")  # said once is enough
-        about = {"title": title, "pinned": pinned, "kind": kind_of(one),
-                 "about": one_line(one.body if same else one.description or one.body)}  # fmt: skip
-        made = Markup(render("row.html", {**about, "to": project.url("m", one.path)}))  # noqa: S704
-        kept = project.world.drawn[project.slug, one.path] = (one, pinned), made
-    return kept[1]
+def _read_before(project: Project, store: MemoryStore, *, look: bool) -> Sequence[Any]:
+    """What reads a memory that is found and what draws it, each once until a file comes or goes or is
+    replaced, which its folder tells: asking each hit's file takes a tenth of the query's time."""
+    state: list[int] = []
+    for folder in ("", "team"):
+        with suppress(OSError):
+            state.append(os.stat(f"{store.directory}/{folder}").st_mtime_ns)
+    known = project.world.read.get(project.slug)
+    if look or not state or known is None or known[0] != state:
+        read = cache(store.read)
+
+        @cache
+        def row(path: str) -> str:
+            return _row(project, read(path))
+
+        known = project.world.read[project.slug] = state, read, row
+    return known[1:]
+
+
+def _row(project: Project, one: Memory, *, pinned: bool = False) -> str:
+    """What a row shows whatever was searched for."""
+    title = one.name or one.path.removesuffix(".md")
+    same = one.description.strip(". ") == title.strip(". ")  # said once is enough
+    about = {"title": title, "pinned": pinned, "kind": kind_of(one),
+             "about": one_line(one.body if same else one.description or one.body)}  # fmt: skip
+    return render("row.html", {**about, "to": project.url("m", one.path)})
 
 
 def _why(parts: Mapping[str, float]) -> str:
-    told = sorted([(x, name) for name, x in parts.items() if x >= 0.005], reverse=True)
-    return ", ".join([f"{_PARTS.get(name, name)} {x:.2f}" for x, name in told])
+    told = sorted([(-x, name) for name, x in parts.items() if x >= 0.005])
+    return ", ".join([f"{_PARTS.get(name, name)} {-x:.2f}" for x, name in told])
 
 
 # ---- one memory

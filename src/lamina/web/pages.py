@@ -7,8 +7,9 @@ from __future__ import annotations
 import argparse
 import threading
 import time
+from collections import ChainMap
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -80,8 +81,7 @@ class World:
         self._here_path = str(config.project)
         self.dreams: dict[str, DreamResult] = {}  # shown and not applied yet, by project
         self.measured: dict[Path, Any] = {}  # a session's state and its figures
-        self.read: dict[tuple[str, str], Any] = {}  # a memory's state and itself
-        self.drawn: dict[tuple[str, str], Any] = {}  # a memory and its row
+        self.read: dict[str, Any] = {}  # by project: its folders' state, and what was found
         self._indexes: dict[str, MemoryIndex] = {}
         self._typed: dict[str, tuple[Project, float]] = {}  # and when somebody typed last
         self._lock = threading.Lock()
@@ -136,10 +136,8 @@ class Site:
         rooms = (memory_pages, upkeep_pages, session_pages, money_pages)
         self._world = World(args)
         self._watch = watch
-        self._shown: dict[str, Show] = {
-            key: one for room in rooms for key, one in room.SHOWN.items()
-        }
-        self._done: dict[str, Show] = {key: one for room in rooms for key, one in room.DONE.items()}
+        self._shown: Mapping[str, Show] = ChainMap(*(room.SHOWN for room in rooms))
+        self._done: Mapping[str, Show] = ChainMap(*(room.DONE for room in rooms))
 
     def get(self, asked: Asked) -> Answer:
         match [*asked.parts]:
@@ -187,10 +185,10 @@ class Site:
 
     # ---- the frame
 
-    def sorry(self, sentence: str, asked: Asked) -> str:
+    def sorry(self, sentence: str, asked: Asked, title: str = "That did not work") -> str:
         back = url(*asked.parts[:2]) if asked.parts[:1] == ["p"] else "/"
         values = {"sentence": sentence, "back": back}
-        screen = Screen("sorry.html", "That did not work", None, values)
+        screen = Screen("sorry.html", title, None, values)
         return str(self._framed(asked, screen, None).body)
 
     def _framed(self, asked: Asked, screen: Screen, project: Project | None) -> Answer:
@@ -200,7 +198,7 @@ class Site:
             "frame": "bare.html" if asked.fragment else "frame.html",
         }  # fmt: skip
         if project is not None and not asked.fragment:
-            with project.store() as store:
+            with replace(project, agent="").store() as store:  # an agent's memory has no inbox
                 values["waiting"] = len(store.waiting())
             known = self._world.projects()
             values["others"] = [one for one in known[:_MOST_PROJECTS] if one[0] != project.slug]

@@ -19,6 +19,7 @@ from lamina.cli.terminal import harmless, plural
 
 LONGEST = 60_000  # characters of one text that a page shows; the rest is a link away
 _LINES = 400  # of a diff
+_NOT_SAID = ("--- /dev/null", "+++ /dev/null", "@@ -0,0")
 _KINDS = {"+": "add", "-": "del", "@": "at"}
 
 
@@ -79,10 +80,15 @@ def one_line(value: str, most: int = 240) -> str:
 
 
 def diff_lines(words: str) -> Iterator[tuple[str, str]]:
-    """A unified diff by lines: the kind and the text."""
+    """A unified diff by lines: the kind and the text; a file is named once."""
     rows = words.splitlines()
+    file = ""
     for row in rows[:_LINES]:
-        kind = "file" if row.startswith(("+++", "---")) else _KINDS.get(row[:1], "same")
-        yield kind, row[:2_000]
+        if not row.startswith(_NOT_SAID):
+            named = row[6:] if row.startswith(("--- a/", "+++ b/")) else ""
+            kind = "file" if named else _KINDS.get(row[:1], "same")
+            if not named or named != file:
+                yield kind, named or row[:2_000]
+            file = named or file
     if rows[_LINES:]:
         yield "at", f"… {len(rows) - _LINES:,} more lines"

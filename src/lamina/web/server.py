@@ -30,7 +30,7 @@ LARGEST_FORM = 4_000_000  # bytes; a memory is far smaller
 _NO_COOKIE = (
     "Open the address that `lamina ui` printed. It works in one browser, once; start it again."
 )
-_BODY_SECONDS = 20.0  # to send a request, once it has begun
+_MOST_HEADERS, _LONGEST_HEADER, _BODY_SECONDS = 100, 65_536, 20.0  # of a request that has begun
 _GO_ON = (
     '<!doctype html><title>Lamina</title><link rel="icon" href="/assets/icon.svg">'
     '<meta http-equiv="refresh" content="0; url=/">'
@@ -98,11 +98,14 @@ class Server(ThreadingHTTPServer):
         self.watch = Watch()
         self.pages = pages(self.watch)
         super().__init__(("127.0.0.1", port), _Handler)  # closes both if the port is taken
+        self.port = int(self.server_address[1])
         self.token = secrets.token_urlsafe(32)
-        self.cookie = secrets.token_urlsafe(32)
+        self.url = f"http://127.0.0.1:{self.port}/?token={self.token}"
+        self.cookie = f"lamina-{self.port}={secrets.token_urlsafe(32)}"  # ports share their cookies
         self.csrf = secrets.token_urlsafe(32)
         self.owner = os.getuid()
-        self._messages: dict[str, Message] = {}
+        self.names = {f"127.0.0.1:{self.port}", f"localhost:{self.port}"}
+        self.messages: dict[str, Message] = {}
         self._lock = threading.Lock()
         package = resources.files("lamina.web")
         self.assets = {name: (package / name).read_bytes() for name in _ASSETS}
@@ -111,14 +114,6 @@ class Server(ThreadingHTTPServer):
         super().server_close()
         self.watch.close()
         self.pages.close()
-
-    @property
-    def port(self) -> int:
-        return int(self.server_address[1])
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}/?token={self.token}"
 
     def enter(self, token: str) -> bool:
         """A token lets in once: an address that others may see in a list of processes is no key."""
@@ -131,13 +126,10 @@ class Server(ThreadingHTTPServer):
     def leave(self, message: Message) -> str:
         name = secrets.token_hex(6)
         with self._lock:
-            self._messages[name] = message
-            while len(self._messages) > 50:  # pages that nobody loaded
-                del self._messages[next(iter(self._messages))]
+            self.messages[name] = message
+            while len(self.messages) > 50:  # pages that nobody loaded
+                del self.messages[next(iter(self.messages))]
         return name
-
-    def message(self, name: str) -> Message | None:
-        return self._messages.get(name)
 
     def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ARG002
         """A browser that hangs up is no error; anything else is one of ours, and is said."""
@@ -158,14 +150,34 @@ class _Handler(BaseHTTPRequestHandler):
     wbufsize = 1 << 16  # head and body leave together
     server: Any  # a Server; the base class says less
     connection: socket.socket
+    raw_requestline: bytes
+    headers: Any  # by name in small letters
     _owner: int | None = -1
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - http.server's name
         """Nobody reads a log of their own clicks."""
 
     def parse_request(self) -> bool:
+        """The head of a browser's request. The standard library reads it as it would a mail, which
+        takes as long as all checks and the sending together."""
         self.connection.settimeout(_BODY_SECONDS)  # between requests it may wait for ever
-        return super().parse_request()
+        self.requestline = str(self.raw_requestline, "iso-8859-1").strip()
+        self.request_version, self.close_connection, self.headers = "HTTP/1.1", True, {}
+        self.command, self.path, version, *more = [*self.requestline.split(" "), "", "", ""]
+        line = ""
+        for _ in range(_MOST_HEADERS):
+            line = str(self.rfile.readline(_LONGEST_HEADER), "iso-8859-1")
+            name, colon, value = line.partition(":")
+            if not colon or not line.endswith("\n") or name.lower() in self.headers:
+                break  # nothing is said twice: which of two Hosts would count?
+            self.headers[name.lower()] = value.strip()
+        known = self.path.startswith("/") and version in ("HTTP/1.0", "HTTP/1.1") and not any(more)
+        if line not in ("\r\n", "\n") or not known:
+            self.send_error(400)
+            return False
+        kept = self.headers.get("connection", "").lower() != "close"
+        self.close_connection = version == "HTTP/1.0" or not kept
+        return True
 
     def _handle(self) -> None:
         try:
@@ -191,41 +203,33 @@ class _Handler(BaseHTTPRequestHandler):
             self._owner = socket_owner(self.client_address, self.connection.getsockname())
         if self._owner not in (None, 0, self.server.owner):
             raise _Refused(403, "This page is another user's.")
-        if self.headers.get("Host", "") not in self._names:
+        if self.headers.get("host", "") not in self.server.names:
             raise _Refused(421, "This address is not mine.")
 
     def _check_origin(self) -> None:
         """Nor may a page of somebody else use this one."""
-        origin = self.headers.get("Origin")
-        strange = origin is not None and origin not in {f"http://{one}" for one in self._names}
-        if strange or self.headers.get("Sec-Fetch-Site", "none") not in ("none", "same-origin"):
+        origin = self.headers.get("origin")
+        strange = origin is not None and origin not in {
+            f"http://{one}" for one in self.server.names
+        }
+        if strange or self.headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
             raise _Refused(403, "This page can't be used from another one.")
 
-    @property
-    def _names(self) -> set[str]:
-        return {f"127.0.0.1:{self.server.port}", f"localhost:{self.server.port}"}
-
     def _check_cookie(self) -> None:
-        pairs = (pair.strip().partition("=") for pair in self.headers.get("Cookie", "").split(";"))
-        held = next((value for name, _, value in pairs if name == self._cookie_name), "")
-        if not hmac.compare_digest(held.encode(), self.server.cookie.encode()):
+        held, own = self.headers.get("cookie", "").encode(), self.server.cookie.encode()
+        if not any(hmac.compare_digest(pair.strip(), own) for pair in held.split(b";")):
             raise _Refused(401, _NO_COOKIE)
-
-    @property
-    def _cookie_name(self) -> str:
-        return f"lamina-{self.server.port}"  # cookies don't tell ports apart
 
     def _get(self) -> Answer:
         self._check_host()
-        split = urlsplit(self.path)
-        if split.path.startswith("/assets/"):
-            return self._asset(split.path.removeprefix("/assets/"))
-        token = parse_qs(split.query).get("token") if split.path == "/" else None
+        if self.path.startswith("/assets/"):
+            return self._asset(self.path.removeprefix("/assets/"))
+        token = parse_qs(self.path[2:]).get("token") if self.path.startswith("/?") else None
         # The browser may have been sent here by a mail program: the token says who it is.
         if token and self.server.enter(token[0]):
-            cookie = f"{self._cookie_name}={self.server.cookie}; Path=/; HttpOnly; SameSite=Strict"
             # Going on from a page of ours, not by redirection: then the cookie counts as our own.
-            return Answer(_GO_ON, headers={"Set-Cookie": cookie})
+            cookie = {"Set-Cookie": f"{self.server.cookie}; Path=/; HttpOnly; SameSite=Strict"}
+            return Answer(_GO_ON, headers=cookie)
         self._check_origin()
         self._check_cookie()
         return self._page(self.server.pages.get, {})
@@ -234,7 +238,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._check_host()
         self._check_origin()
         self._check_cookie()
-        if self.headers.get("Origin") is None:  # every browser names it in a post
+        if self.headers.get("origin") is None:  # every browser names it in a post
             raise _Refused(403, "A form must be sent by the page itself.")
         form = self._form()
         if not hmac.compare_digest(form.pop("csrf", "").encode(), self.server.csrf.encode()):
@@ -242,7 +246,7 @@ class _Handler(BaseHTTPRequestHandler):
         return self._page(self.server.pages.post, form)
 
     def _form(self) -> dict[str, str]:
-        length = self.headers.get("Content-Length", "")
+        length = self.headers.get("content-length", "")
         if not length.isascii() or not length.isdigit() or int(length) > LARGEST_FORM:
             raise _Refused(413, f"A form has at most {LARGEST_FORM:,} bytes.")
         body = self.rfile.read(int(length)).decode("utf-8", "replace")
@@ -254,25 +258,21 @@ class _Handler(BaseHTTPRequestHandler):
     def _page(self, page: Callable[[Asked], Answer], form: Mapping[str, str]) -> Answer:
         split = urlsplit(self.path)
         query = {key: values[0] for key, values in parse_qs(split.query).items()}
-        asked = Asked(
-            [unquote(part, errors="surrogateescape") for part in split.path.split("/") if part],
-            query,
-            form,
-            self.server.csrf,
-            fragment=self.headers.get("X-Fragment") == "1",
-            message=self.server.message(query.get("done", "")),
-        )
+        parts = [unquote(part, errors="surrogateescape") for part in split.path.split("/") if part]
+        message = self.server.messages.get(query.get("done", ""))
+        fragment = self.headers.get("x-fragment") == "1"
+        asked = Asked(parts, query, form, self.server.csrf, fragment, message)
+        sorry = self.server.pages.sorry
         try:
             answer = page(asked)
         except NotThere as error:
-            return Answer(self.server.pages.sorry(str(error), asked), 404)
+            return Answer(sorry(str(error), asked, "Not here"), 404)
         except LaminaError as error:
-            return Answer(self.server.pages.sorry(str(error), asked), 409 if form else 400)
+            return Answer(sorry(str(error), asked), 409 if form else 400)
         except Exception as error:  # noqa: BLE001 - the edge: recorded, and said in a sentence
             from lamina.cli import crash
 
-            said = crash.record(error, sys.argv[1:])
-            return Answer(self.server.pages.sorry(said, asked), 500)
+            return Answer(sorry(crash.record(error, sys.argv[1:]), asked), 500)
         if answer.message is not None:
             mark = "&" if "?" in answer.to else "?"
             to, hash_, place = answer.to.partition("#")
@@ -283,8 +283,10 @@ class _Handler(BaseHTTPRequestHandler):
     def _asset(self, name: str) -> Answer:
         if name not in _ASSETS:
             raise _Refused(404, "There is no such file.")
-        kind = f"{_ASSETS[name]}; charset=utf-8"
-        return Answer(self.server.assets[name], kind=kind, headers={"Cache-Control": "no-cache"})
+        headers = {"Cache-Control": "no-cache"}
+        return Answer(
+            self.server.assets[name], kind=f"{_ASSETS[name]}; charset=utf-8", headers=headers
+        )
 
     def _send(self, answer: Answer) -> None:
         said = answer.body

@@ -21,6 +21,7 @@ from lamina.web.rendering import LONGEST
 from lamina.web.server import Asked, NotThere
 
 if TYPE_CHECKING:
+    from lamina.agents.roster import Card
     from lamina.messages import Json
 
 _A_PAGE = 40  # sessions
@@ -81,26 +82,27 @@ def _one(asked: Asked, project: Project) -> Screen:
             return _expanded(_file(project, name), entry)
         case [name, "agent", agent]:
             file = _file(project, name)
-            if agent not in {card.id for card in read_cards(file.with_suffix(""))}:
-                raise NotThere(f"There is no agent {agent} in this session.")
-            return _timeline(asked, project, file, ledger_path(file.with_suffix(""), agent))
+            for card in read_cards(file.with_suffix("")):
+                if card.id == agent:
+                    return _timeline(asked, project, file, card)
+            raise NotThere(f"There is no agent {agent} in this session.")
         case _:
             raise NotThere("There is no such page.")
 
 
-def _timeline(asked: Asked, project: Project, file: Path, agent: Path | None = None) -> Screen:
-    entries = log.read(agent or file).entries
+def _timeline(asked: Asked, project: Project, file: Path, agent: Card | None = None) -> Screen:
+    folder = file.with_suffix("")
+    entries = log.read(ledger_path(folder, agent.id) if agent else file).entries
     calls = transcript.requests_of(entries, project.config.table("prices"))
     page, pages = page_of(asked), max(1, -(-len(calls) // _CALLS))
     newest = [*reversed(calls)][(page - 1) * _CALLS : page * _CALLS]
-    typed = next((call.typed for call in calls if call.typed), "")
+    typed = f"Agent {agent.name}" if agent else next((x.typed for x in calls if x.typed), "")
     there = [] if agent else agents.present(project.config)[0]
-    folder = file.with_suffix("")
     if any(one.alive and one.session == file.stem for one in there):
         look(folder)  # so they sum up what they do
     cards = [] if agent else agents.live_cards(folder, there)
     values: dict[str, Any] = {
-        "id": file.stem, "agent": transcript.agent_of(file), "sub": agent.stem if agent else "",
+        "id": file.stem, "agent": transcript.agent_of(file), "sub": agent,
         "every": calls, "calls": newest, "page": page, "pages": pages,
         "saved": sum(less for call in calls for _, less in call.edits),
         "breaks": sum(not one.get("registered") for call in calls for one in call.breaks),
@@ -122,7 +124,7 @@ def _view(project: Project, file: Path, number: str) -> Screen:
     rows = [
         {"role": row.role, "kind": row.block.get("type"), "tokens": row.tokens,
          "text": spans.shown_block(row.block)[:300], "edited": bool(row.edit) or row.number < 0,
-         "entry": str(ledger.entries[row.entry]["uuid"])}
+         "entry": f"{ledger.entries[row.entry]['uuid']}.{row.number + 1}" if row.number >= 0 else row.edit}
         for row in ledger.projection.rows
     ]  # fmt: skip
     parts = {name: size for name, size in context.parts_of(ledger).items() if size}
@@ -136,8 +138,7 @@ def _expanded(file: Path, entry: str) -> Screen:
     """What an edit took out of the view, or an entry, as it was recorded."""
     ledger = Ledger.of(log.read(file).entries)
     said = spans.expand(ledger.projection, entry)
-    left = max(0, len(said) - LONGEST)
-    values = {"text": said[:LONGEST], "left": left, "id": file.stem, "entry": entry}
+    values = {"text": said[:LONGEST], "left": max(0, len(said) - LONGEST), "id": file.stem}
     return Screen("expanded.html", f"Entry {entry[:8]}", "sessions", values)
 
 

@@ -5,7 +5,6 @@ dreams, whose changes are shown before they are made. Through the same doors as 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from lamina.cli import memory_reports
@@ -17,7 +16,6 @@ from lamina.web.server import Answer, Asked, Message
 if TYPE_CHECKING:
     from lamina.layers.dream.runner import DreamResult
     from lamina.memories import InboxItem
-    from lamina.memory import Audit
 
 _DREAMS = 20  # that have ended, in the list
 
@@ -80,20 +78,12 @@ def _accept_all(project: Project, items: list[InboxItem]) -> Message:
 def _audit(_: Asked, project: Project) -> Screen:
     with project.store() as store:
         found, steps = _auditor(project, store)()
-    values = {"found": found, "steps": steps, "kinds": _kinds(found)}
-    return Screen("audit.html", "Audit", "audit", values)
+    return Screen("audit.html", "Audit", "audit", {"found": found, "steps": steps})
 
 
 def _auditor(project: Project, store: Any) -> Any:
     with_index = project.config.bool("memory.index")
     return memory_reports.auditor(store, with_index=with_index, project=project.config.project)
-
-
-def _kinds(found: Audit) -> Mapping[str, list[Any]]:
-    kinds: dict[str, list[Any]] = {}
-    for fault in found.faults:
-        kinds.setdefault(fault.kind, []).append(fault)
-    return kinds
 
 
 def _repair(_: Asked, project: Project) -> Answer:
@@ -128,12 +118,17 @@ def _dream(_: Asked, project: Project) -> Screen:
 
 def _dream_on(asked: Asked, project: Project) -> Answer:
     """Look what a dream would change; apply just that, or discard it; stop one that runs."""
+    from lamina.layers.dream.record import DreamRecord
+
     action, back = asked.form.get("action", ""), project.url("dream")
     shown = project.world.dreams.pop(project.slug, None)
     if action == "discard":
         return done(back, "Discarded. Memory is as it was.")
     if action == "stop":
-        return _stop(project)
+        with project.store() as store:
+            record = DreamRecord(store.state)
+            record.ask_to_end(str(record.status().get("id", "")))
+        return done(back, "The dream was asked to end. Memory stays as it was.")
     if action == "preview":
         project.world.dreams[project.slug] = _dreamt(project, dry=True)
         return Answer(to=back)
@@ -152,15 +147,6 @@ def _dreamt(project: Project, *, dry: bool, prepared: DreamResult | None = None)
     given = {"dry_run": dry, "model": None, "quiet": True, "json": True}
     args = argparse.Namespace(**{**vars(project.args), **given})
     return anyio.run(dream.dreamt, args, prepared)
-
-
-def _stop(project: Project) -> Answer:
-    from lamina.layers.dream.record import DreamRecord
-
-    with project.store() as store:
-        record = DreamRecord(store.state)
-        record.ask_to_end(str(record.status().get("id", "")))
-    return done(project.url("dream"), "The dream was asked to end. Memory stays as it was.")
 
 
 SHOWN = {"inbox": _inbox, "audit": _audit, "dream": _dream}

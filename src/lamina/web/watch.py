@@ -36,7 +36,7 @@ class Watch:
                 self._news = news
                 self._thread = threading.Thread(target=self._read, args=[news], daemon=True)
                 self._thread.start()
-            for folder in folders if self._news else ():
+            for folder in folders:
                 if self._news and (number := self._news.add(folder)) >= 0:
                     self._topics.setdefault(number, set()).add(topic)
 
