@@ -20,7 +20,6 @@ import anyio
 
 from lamina import flags as flag_reader
 from lamina import prompts, wiring
-from lamina._version import __version__
 from lamina.agents import plan
 from lamina.agents.fork import Forks, MainToolSession
 from lamina.config import Config, load
@@ -140,13 +139,7 @@ async def begin(state: State, *, new: bool) -> None:
     """The first entries of a session, or of its next life."""
     first: list[Json] = [edits.state("flags", state.flags.to_json())]
     if new:
-        head: Json = {
-            "kind": "session",
-            "session": state.deps.session_id,
-            "version": __version__,
-            "project": str(state.config.project),
-        }
-        first.insert(0, head)
+        first.insert(0, edits.session(state.deps.session_id, state.config.project))
     frame = state.ledger.projection.frame
     if frame is None:
         first.append(await _measured(state, first_frame(state)))

@@ -167,8 +167,8 @@ class ToolContext:
     env: Mapping[str, str] = field(default_factory=dict[str, str])
     sandbox: Literal["full", "workspace", "read-only"] = "workspace"
     network: bool = True  # may commands in `workspace` reach the Internet? `read-only` never does
-    # Without a person commands reach no network, and what runs or steers later is put back,
-    attended: bool = True
+    writes: Sequence[Path] = ()  # beside the project, for commands in `workspace`
+    attended: bool = True  # else commands reach no network, and what steers later is put back,
     reach: bool = False  # unless the user's settings allow more;
     reads: Sequence[Path] = ()  # they read these alone, beside the project and the system
     tool_use_id: str = ""

@@ -152,6 +152,7 @@ class State:
     fork: Fork | None = None  # set by opening.py; layers reach agents through it
     instructions: list[str] = field(default_factory=list[str])  # files whose text was given
     standing: list[str] = field(default_factory=list[str])  # reminders that survive a compaction
+    plan: str = ""  # the approved one, as it comes back after a compaction
     trailing: dict[str, str] = field(default_factory=dict[str, str])  # task → run it up to here
     looked: dict[str, float] = field(default_factory=dict[str, float])  # when a layer last looked
     recalls: Recalls | None = None  # None: recall is off

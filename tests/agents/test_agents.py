@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 from contextlib import AsyncExitStack
 from functools import partial
@@ -19,7 +20,7 @@ from lamina.agents import runner
 from lamina.agents.fork import is_fork
 from lamina.agents.runner import Order
 from lamina.errors import LaminaError, UsageError
-from lamina.events import AgentChanged, Event
+from lamina.events import AgentChanged, Event, ToolFinished
 from lamina.ledger import log
 from lamina.messages import Request, text_of
 from lamina.models.scripted import ScriptedModel, Step
@@ -474,6 +475,55 @@ def test_a_worktree_outside_of_git_is_a_sentence_for_the_model(place: Place) -> 
         async with place.open(model, config=ON) as session:
             await session.ask("go")
             assert list(session.agents) == []
+            git(place.project, "init", "--quiet")
+            with pytest.raises(LaminaError, match="does not have any commits yet"):
+                await session.agents.start(Order("Try it.", worktree=True))
+
+    run(story)
+
+
+@pytest.mark.spec("L7.2")
+def test_a_worktree_that_somebody_deleted_is_made_again_on_its_branch(place: Place) -> None:
+    git(place.project, "init", "--quiet")
+    git(place.project, "commit", "--quiet", "--allow-empty", "-m", "first")
+    saves = "git add . && git -c user.name=a -c user.email=a@b commit --quiet -m work"
+    steps = [use("Write", file_path="one.txt", content="1"), use("Bash", command=saves), "begun"]
+    model = ScriptedModel([*map(agent, steps), agent("done")])
+
+    async def story() -> None:
+        async with place.open(model, config=ON) as session:
+            one = await session.agents.start(Order("Begin.", worktree=True, name="tree"))
+            path = session.folder / "worktrees" / one.card.id
+            shutil.rmtree(path)
+            await session.agents.resume(one, "Go on.", "teammate")
+            with anyio.fail_after(10):
+                while one.card.status == "running":
+                    await anyio.lowlevel.checkpoint()
+            assert one.card.status == "done", one.card.reason
+            assert (path / "one.txt").read_text() == "1"
+
+    run(story)
+
+
+@pytest.mark.spec("L7.2")
+def test_nothing_that_an_agent_left_for_git_runs_when_its_worktree_is_looked_at(
+    place: Place, tmp_path: Path
+) -> None:
+    git(place.project, "init", "--quiet")
+    git(place.project, "commit", "--quiet", "--allow-empty", "-m", "first")
+    mark = tmp_path / "ran"
+    command = (
+        "own=$(git rev-parse --absolute-git-dir) && git init --quiet fake && "
+        f"git -C fake config core.fsmonitor 'touch {mark}; false' && "
+        'echo "$PWD/fake/.git" > "$own/commondir"'
+    )
+    model = ScriptedModel([agent(use("Bash", command=command)), agent("done")])
+
+    async def story() -> None:
+        async with place.open(model, config=ON) as session:
+            one = await session.agents.start(Order("Begin.", worktree=True))
+            assert "Its changes are in the worktree" in one.card.kept
+        assert not mark.exists()
 
     run(story)
 
@@ -542,6 +592,73 @@ def test_no_more_than_the_setting_says_run_at_once(place: Place) -> None:
             session.agents.stop_all("")
 
     run(story)
+
+
+@pytest.mark.spec("L7.2", "L7.3")
+def test_calls_of_one_answer_count_each_other_and_get_names_of_their_own(place: Place) -> None:
+    calls = [{"name": "Agent", "input": {"prompt": "x", "name": "anna"}} for _ in range(5)]
+    model = ScriptedModel([{"tool_use": calls}, "end"], otherwise={"agent": {"hang": True}})
+
+    async def story() -> None:
+        config = {**ON, "agents.at_once": 2}
+        refused = anyio.Event()
+
+        def hear(event: Event) -> None:
+            if isinstance(event, ToolFinished) and event.is_error:
+                refusals.append(event)
+                if len(refusals) == 3:
+                    refused.set()
+
+        refusals: list[Event] = []
+        opened = place.open(model, config=config, on_event=hear)
+        async with opened as session, anyio.create_task_group() as tasks:
+            tasks.start_soon(session.ask, "go")
+            await refused.wait()
+            assert [one.card.name for one in session.agents.running()] == ["anna", "anna-2"]
+            assert sorted(one.card.number for one in session.agents) == [1, 2]
+            session.agents.stop_all()
+
+    run(story)
+
+
+@pytest.mark.spec("L7.2")
+def test_an_agent_has_no_tool_that_who_started_it_does_not_have(place: Place) -> None:
+    kind = ("description: d", "tools: Read, Agent")
+    write(place.home / "agents", "lead.md", "name: lead", *kind)
+    inner = use("Agent", prompt="x", name="below")
+    model = ScriptedModel([agent(inner), agent("inner"), agent("outer")])
+
+    async def story() -> None:
+        async with place.open(model, config=ON) as session:
+            await session.agents.start(Order("go", "lead"))
+        assert [names(one) for one in asked(model)[:2]] == [
+            ["Read", "Agent", "SendMessage"],
+            ["Read", "SendMessage"],
+        ]
+
+    run(story)
+
+
+@pytest.mark.spec("L7.2", "L7.3")
+def test_an_agent_whose_type_is_gone_has_what_it_began_with_at_most(place: Place) -> None:
+    file = place.home / "agents" / "reader.md"
+    write(file.parent, file.name, "name: reader", "description: d", "tools: Read")
+
+    async def first() -> str:
+        async with place.open([agent("one")], config=ON) as session:
+            await session.agents.start(Order("go", "reader", name="anna"))
+            return session.id
+
+    async def second(name: str) -> None:
+        model = ScriptedModel([agent(use("Bash", command="touch taken")), agent("two")])
+        async with place.open(model, config=ON, session_id=name) as session:
+            await session.agents.resume(session.agents.find("anna"), "Go on.", "agent")
+        assert "There is no tool called 'Bash'" in str(asked(model)[-1].messages[-1])
+        assert not (place.project / "taken").exists()
+
+    name = run(first)
+    file.unlink()
+    run(second, name)
 
 
 @pytest.mark.spec("L7.2")

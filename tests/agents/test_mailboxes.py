@@ -394,6 +394,11 @@ def test_tables_of_an_earlier_build_are_brought_up_to_date_with_what_waits_in_th
     with bridge.connect() as made:
         for statement in _AN_EARLIER_BUILD_S:
             made.execute(statement)
+        made.execute(f"CREATE ROLE {name}_c LOGIN")
+        other = Bridge(database.replace("lamina@", f"{name}_c@"))
+        # Who did not make them can't change them, and is told who can.
+        with pytest.raises(PostAway, match=r"Run `lamina agents list` once .* role lamina, which"):
+            other.present()
         card = Presence("anna", session="s1").packed().decode()
         made.execute("INSERT INTO lamina_presence VALUES ('anna', %s)", (card,))
         for one in waiting:
@@ -402,10 +407,10 @@ def test_tables_of_an_earlier_build_are_brought_up_to_date_with_what_waits_in_th
                 (one.id, one.packed().decode()),
             )
     assert [(one.name, one.session) for one in bridge.present()] == [("anna", "s1")]
+    with pytest.raises(PostAway, match=f"Run as lamina, .* lamina_letters TO {name}_c;"):
+        other.present()
     with bridge.connection() as made:
-        made.execute(f"CREATE ROLE {name}_c LOGIN")
         made.execute(f"GRANT ALL ON lamina_presence, lamina_letters TO {name}_c")
-    other = Bridge(database.replace("lamina@", f"{name}_c@"))
     other.send("anna", letter("three"))
     bridge.close()
     again, got = Bridge(database), list[Letter]()

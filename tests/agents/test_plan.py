@@ -14,6 +14,7 @@ from lamina.cli.chat_commands import run_command
 from lamina.errors import UsageError
 from lamina.messages import text_of
 from lamina.models.scripted import ScriptedModel, Step
+from lamina.session import Session
 
 
 @pytest.fixture
@@ -106,6 +107,37 @@ def test_an_approved_plan_comes_back_after_a_compaction_and_a_restart(place: Pla
             assert any(f"The approved plan:\n\n{words}" in one for one in reminders)
 
     run(second, run(first))
+
+
+@pytest.mark.spec("L4.3", "L7.3")
+@pytest.mark.parametrize("memory", [True, False])
+def test_only_the_last_approved_plan_comes_back_and_none_that_was_given_up(
+    place: Place, *, memory: bool
+) -> None:
+    long = [f"Parser {n}. " + filler(n, 4_000) for n in range(3)]
+    steps = ["1. Do A.", "2. Do B.", *long, *long, *[Step(summary(), purpose="summary")] * 2]
+    model = ScriptedModel(steps)
+
+    async def story() -> None:
+        config = {**NO_NOTES, "memory.enabled": memory}
+        async with place.open(model, config=config) as session:
+            for _ in range(2):
+                plan.begin(session.state)
+                await session.ask("how would you do it?")
+                plan.approve(session.state)
+            assert await seen(session) == ["2. Do B."]
+            plan.leave(session.state)
+            assert await seen(session) == []
+
+    async def seen(session: Session) -> list[str]:
+        for n in range(3):
+            await session.ask(f"question {n}: measure the last port")
+        done = await session.compact()
+        back = [e for e in session.ledger.entries if e.get("compaction") == done.edit]
+        texts = [text_of(entry["content"]) for entry in back]
+        return [one.split("\n")[3] for one in texts if "The approved plan:" in one]
+
+    run(story)
 
 
 @pytest.mark.spec("L7.3")

@@ -594,6 +594,18 @@ def test_a_dead_socket_and_a_bridge_that_is_not_set_are_named_errors(tmp_path: P
                     await send(session.agents, session.state, f"uds:{path}", "hello")
             with pytest.raises(LaminaError, match=r"Set agents\.bridge"):
                 await send(session.agents, session.state, "bridge:anna@there", "hello")
+            path = tmp_path / "odd.sock"
+            listens = await anyio.create_unix_listener(path)
+            async with listens as listener, anyio.create_task_group() as tasks:
+                tasks.start_soon(listener.serve, mumbles)
+                with pytest.raises(LaminaError, match="did not take it"):
+                    await send(session.agents, session.state, f"uds:{path}", "hello")
+                tasks.cancel_scope.cancel()
+
+    async def mumbles(stream: anyio.abc.SocketStream) -> None:
+        async with stream:
+            await stream.receive()
+            await stream.send(b"\xff\xfe")
 
     run(story)
 

@@ -128,6 +128,8 @@ def test_what_a_pull_brought_is_shown_to_the_user_before_an_agent_sees_it(
     started(place, model, **wishes)
     assert ("deploy on Fridays" in str(asked(model)[0].system)) == shown
     assert len(questions) == bool(answer)
+    # The words themselves are shown, not only that there are some.
+    assert all("MEMORY.md: - [Deploy](project_deploy.md) — always" in one for one in questions)
     if shown:
         started(place, model, **wishes)
         assert len(questions) == 1  # once seen, it is known

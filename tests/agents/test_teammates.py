@@ -123,8 +123,9 @@ def test_a_name_that_is_taken_and_a_type_that_is_not_there_are_named(
     assert "anna runs already" in capsys.readouterr().err
     assert main(["agents", "start", "ben", "--type", "none", *home.words]) == 2
     assert "There is no agent type 'none'" in capsys.readouterr().err
-    assert main(["agents", "start", "a b", *home.words]) == 2
-    assert "is no name" in capsys.readouterr().err
+    for bad in ("a b", "main", "user", ""):
+        assert main(["agents", "start", bad, *home.words]) == 2
+        assert f"{bad!r} can't be its name" in capsys.readouterr().err
     assert main(["agents", "send", "carl", "hello", *home.words]) == 2
     assert "In no other process is there a 'carl'. There: anna." in capsys.readouterr().err
 
@@ -199,6 +200,7 @@ def test_an_agent_of_a_session_that_is_open_elsewhere_is_listed_written_to_and_s
             assert "ben" in await command("agents", "list")
             listed = json.loads(await command("agents", "list", "--json"))
             assert [(a["name"], a["status"]) for a in listed[:1]] == [("ben", "running")]
+            assert "ben  running  look" in await command("agents", "tree")
             await command("agents", "send", "ben", "Look at ports too.")
             assert one.state is not None
             await until(lambda: one.state and one.state.queue)

@@ -69,7 +69,41 @@ def test_agents_are_listed_under_their_session_as_a_table_a_tree_and_a_conversat
     [session] = lamina("sessions", "list", "--json").json
     found = lamina("sessions", "grep", r"in a\.py:3", "--json").json
     assert {one["session"] for one in found} == {session["id"]}
-    assert sorted(one["who"] for one in found) == ["assistant", "result"]
+    whose = sorted((one["who"], one["agent"]) for one in found)
+    assert whose == [("assistant", "eye"), ("result", "boss")]
+    assert f"{session['id'][:8]} eye " in lamina("sessions", "grep", r"in a\.py:3").out
+
+
+@pytest.mark.spec("L7.7")
+def test_what_an_agent_said_is_found_by_meaning_and_names_the_session_and_the_agent(
+    lamina: Run, place: Place
+) -> None:
+    model = ScriptedModel(["hello", agent("The retry budget of the uploader is seven."), "noted"])
+
+    async def story() -> str:
+        async with place.open(model, config=ON) as session:
+            await session.ask("hi")
+            await session.agents.start(Order("Find the limit.", name="anna"))
+            return session.id
+
+    name = run(story)
+    words = ("sessions", "search", "retry budget uploader")
+    [found] = lamina(*words, "--json").json
+    assert (found["session"], found["agent"], found["who"]) == (name, "anna", "assistant")
+    assert f"{name[:8]} " in lamina(*words).out
+    assert " anna " in lamina(*words).out
+
+    async def recalls() -> None:
+        steps = [use("Recall", query="retry budget uploader", where="sessions"), "Seven."]
+        async with place.open(steps) as session:
+            await session.ask("What did it find?")
+            assert f"Session {name}" in str(session.ledger.entries)
+            assert "its agent anna" in str(session.ledger.entries)
+
+    run(recalls)
+    for file in place.home.rglob("agent-*.jsonl"):
+        file.unlink()
+    assert lamina(*words, "--json").json == []  # the index forgets what is gone
 
 
 @pytest.mark.spec("L7.2", "I2")

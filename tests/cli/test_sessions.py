@@ -171,7 +171,8 @@ def test_grep_finds_lines_and_says_by_its_exit_code_whether(lamina: Run, folder:
     assert lamina("sessions", "grep", "FIX").code == 1
     hits = lamina("sessions", "grep", "line", "--json", "-n", "3").json
     when = "2023-11-14T22:13:20+00:00"
-    assert hits == [{"session": "aaaa-1", "who": "result", "text": "line", "when": when}] * 3
+    hit = {"session": "aaaa-1", "who": "result", "text": "line", "when": when, "agent": ""}
+    assert hits == [hit] * 3
     assert lamina("sessions", "grep", "a.py", "--json").json[0]["who"] == "call"
     bad = lamina("sessions", "grep", "(")
     assert (bad.code, "not a regular expression" in bad.err) == (2, True)

@@ -65,6 +65,9 @@ _VERSION = """SELECT CASE WHEN there IS NULL THEN 0 ELSE coalesce(
     substring(obj_description(there, 'pg_class') FROM '^lamina bridge ([0-9]+)')::int,
     1 + count(attname)::int) END FROM to_regclass('lamina_letters') there
     LEFT JOIN pg_attribute ON attrelid = there AND attname = 'role' GROUP BY there"""
+_RIGHTS = """SELECT pg_get_userbyid(relowner), pg_has_role(relowner, 'USAGE'), current_user,
+    has_table_privilege(oid, 'INSERT') FROM pg_class WHERE oid = to_regclass('lamina_letters')"""
+_GRANT = "GRANT SELECT, INSERT, UPDATE, DELETE ON lamina_presence, lamina_letters"
 _TAKEN = "UPDATE lamina_letters SET taken = now(), wrong = %s WHERE number = %s"
 _LEAVE = """DELETE FROM lamina_presence WHERE name = %s AND NOT EXISTS (SELECT FROM lamina_letters
     WHERE mailbox = %s AND taken IS NULL)"""
@@ -74,7 +77,6 @@ _PRESENT = f"""SELECT card, EXISTS (SELECT FROM pg_locks WHERE locktype = 'advis
     FROM lamina_presence"""  # noqa: S608 - the number is ours
 _WAITING = """SELECT number, body, sender, role FROM lamina_letters WHERE mailbox = %s AND taken IS NULL
     ORDER BY number LIMIT %s FOR UPDATE SKIP LOCKED"""
-
 _SEND = f"""INSERT INTO lamina_letters (id, mailbox, body, sender)
     VALUES (%s, %s, %s, ({_MINE} AND name = %s)) ON CONFLICT (id) DO NOTHING"""  # noqa: S608
 
@@ -131,6 +133,8 @@ class Bridge:
             if version > len(_STEPS):
                 words = f"The tables of agents.bridge have version {version}, of a newer Lamina"
                 raise UsageError(f"{words}; this one knows {len(_STEPS)}. Update Lamina here.")
+            if version:
+                _check(version, *made.execute(_RIGHTS).fetchone())
             for statement in (one for step in _STEPS[version:] for one in step):
                 made.execute(statement)
             if version < len(_STEPS):
@@ -218,6 +222,16 @@ class _Reader:
         if not keep:
             with self._bridge.connection() as made:
                 made.execute(_LEAVE, (self._name, self._name))
+
+
+def _check(version: int, owner: str, owns: bool, role: str, lets: bool) -> None:
+    """What a role may not do is said with the command that helps."""
+    if version < len(_STEPS) and not owns:
+        old = "The tables of agents.bridge are of an earlier Lamina. Run `lamina agents list` once"
+        raise PostAway(f"{old} where it connects as the database role {owner}, which made them.")
+    if not lets:
+        who = f"The database role {role} may not use the tables of agents.bridge. Run as {owner}"
+        raise PostAway(f"{who}, which made them: {_GRANT} TO {role};")
 
 
 def _channel(name: str) -> str:

@@ -5,10 +5,11 @@ of the ledger, and comes back after a compaction. Touches the ledger.
 
 from __future__ import annotations
 
+from lamina.agents.fork import last_words
 from lamina.agents.roster import enclosed
 from lamina.errors import UsageError
 from lamina.ledger import edits
-from lamina.messages import Json, as_object, text_of
+from lamina.messages import Json, as_object
 from lamina.ports import Decision, Permit, ToolContext, ToolSpec
 from lamina.state import State
 
@@ -29,7 +30,7 @@ def planning(state: State) -> bool:
 
 def begin(state: State) -> None:
     """From here on the conversation may only read."""
-    state.ledger.append(edits.state(PLAN, {"text": "", "approved": False}))
+    settle(state, {"text": "", "approved": False})
     state.say(_BEGIN, "system", reminder=True)
 
 
@@ -37,15 +38,9 @@ def approve(state: State) -> str:
     """The last answer is the plan; returns it."""
     if not planning(state):
         raise UsageError("There is no plan to approve. /plan begins one.")
-    text = ""
-    for _, entry in state.ledger.messages():
-        if entry.get("role") == "assistant":
-            text = text_of(entry["content"]).strip() or text
-    if not text:
+    if not (text := last_words(state.ledger).strip()):
         raise UsageError("There is no plan yet: ask for one first.")
-    plan = {"text": text, "approved": True}
-    state.ledger.append(edits.state(PLAN, plan))
-    state.standing.append(reminder(plan))
+    settle(state, {"text": text, "approved": True})
     state.say(
         "<system-reminder>\nThe user approved the plan. Carry it out.\n</system-reminder>", "system"
     )
@@ -54,27 +49,27 @@ def approve(state: State) -> str:
 
 def leave(state: State) -> None:
     """No plan, after all: everything is permitted as before."""
-    state.ledger.append(edits.state(PLAN, None))
+    settle(state, None)
+
+
+def settle(state: State, plan: Json | None) -> None:
+    """This is the plan from now on, and no earlier one."""
+    state.ledger.append(edits.state(PLAN, plan))
+    restore(state)
 
 
 def restore(state: State) -> None:
-    """An approved plan of an earlier life of this session stands on."""
+    """An approved plan of the record comes back after a compaction."""
     plan = as_object(state.ledger.state(PLAN))
-    if plan.get("approved") is True and state.standing:
-        state.standing.append(reminder(plan))
-
-
-def reminder(plan: Json) -> str:
-    """An approved plan, as it comes back after a compaction."""
-    return enclosed("system-reminder", f"The approved plan:\n\n{plan.get('text')}")
+    words = f"The approved plan:\n\n{plan.get('text')}"
+    state.plan = enclosed("system-reminder", words) if plan.get("approved") is True else ""
 
 
 def reading_first(state: State, permit: Permit, how: str, *, always: bool = False) -> Permit:
     """The permission function of one whose plan may be awaited; `always`: even before it began one."""
 
     async def decide(spec: ToolSpec, input: Json, context: ToolContext) -> Decision:  # noqa: A002
-        plan = state.ledger.state(PLAN)
-        waits = planning(state) or (always and plan is None)
+        waits = planning(state) or (always and state.ledger.state(PLAN) is None)
         if not waits or spec.read_only or spec.name in _WHILE_PLANNING:
             return await permit(spec, input, context)
         return Decision(allow=False, reason=f"the plan is not approved yet. {how}")

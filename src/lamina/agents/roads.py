@@ -65,7 +65,7 @@ class Roads:
             "stop": self._stop,
             "task_result": self._bring,
         }
-        self._agents = agents
+        self._agents, self._began = agents, self._main.deps.clock.now()
         self._posts = posts_of(config, self.name)
         self._socket = _socket_of(mail_of(config) / self.name)
         self.open_at: dict[str, Reader] = {}  # by its names on the roads that reach it now
@@ -296,6 +296,7 @@ class Roads:
             session=self._main.deps.session_id,
             address=f"uds:{self._socket}",
             status="open",
+            started=self._began,
             line=", ".join(running),
             tokens=sum(one.card.tokens for one in self._agents),
             dollars=sum(one.card.dollars for one in self._agents),
@@ -334,7 +335,10 @@ class Roads:
     async def _serve(self, *, task_status: TaskStatus[None]) -> None:
         path = Path(self._socket)
         try:
-            _own_folder(path.parent)
+            private_folder(path.parent)
+            status = os.lstat(path.parent)
+            if (status.st_uid, status.st_mode) != (os.getuid(), 0o40700):  # a folder, and no link
+                raise PostAway(f"{path.parent} is not yours alone. Remove it.")
             path.unlink(missing_ok=True)  # the lock of the mailbox says that nobody has it
             listener = await anyio.create_unix_listener(path, mode=0o600)
         except (OSError, LaminaError) as error:
@@ -432,13 +436,6 @@ def _socket_of(mailbox: Path) -> str:
     return str(Path(run) / f"lamina-{os.getuid()}" / f"{_digest(str(mailbox))}.sock")
 
 
-def _own_folder(folder: Path) -> None:
-    private_folder(folder)
-    status = os.lstat(folder)
-    if status.st_uid != os.getuid() or status.st_mode & 0o077 or folder.is_symlink():
-        raise PostAway(f"{folder} is not yours alone. Remove it.")
-
-
 def _check_peer(raw: socket.socket) -> None:
     """Only the same user, as the kernel knows it."""
     if sys.platform == "linux":
@@ -467,7 +464,7 @@ def _to_socket(path: str, letter: Letter) -> None:
             _check_peer(peer)
             peer.sendall(letter.packed())
             peer.shutdown(socket.SHUT_WR)
-            said = peer.recv(1 << 16).decode()
+            said = peer.recv(1 << 16).decode(errors="replace")
     except OSError as error:
         why = error.strerror or "no answer"
         raise PostAway(f"Nobody listens at uds:{path} ({why}).") from error

@@ -8,10 +8,12 @@ import secrets
 import time
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from html import escape
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from lamina.cache.prices import cost, price_of
 from lamina.events import AgentChanged
@@ -19,7 +21,7 @@ from lamina.ledger import log
 from lamina.messages import Json, Origin, Usage, as_object
 from lamina.tools.registry import words_for
 
-CARD, LINE = "agent", "agent.line"  # names of `state` entries
+CARD, LINE = log.CARD, "agent.line"  # names of `state` entries
 REMOTE = "remote"  # the type of a card whose task is done elsewhere
 KILLED = "its process ended"
 _FOLDER, _WATCHED = "subagents", "subagents/watched"
@@ -101,7 +103,8 @@ def read_cards(session: Path) -> list[Card]:
             for entry in log.read(path).entries
             if entry.get("kind") == "state" and entry.get("name") == CARD
         ]
-        if cards and (card := _card(cards[-1])) is not None:
+        with suppress(msgspec.ValidationError, IndexError):
+            card = msgspec.convert(cards[-1], Card)
             # One that wrote no last word was killed with its process, or runs in another.
             cut = card.status == "running" and card.type != REMOTE
             found.append(replace(card, status="stopped", reason=KILLED) if cut else card)
@@ -135,14 +138,6 @@ def live_card(session: Path, card: Card) -> tuple[Card, str]:
         calls = [block for block in entry["content"] if block.get("type") == "tool_use"]
         doing = words_for(calls[-1]["name"], as_object(calls[-1].get("input"))) if calls else doing
     return replace(card, status="running", reason=""), doing
-
-
-def _card(value: Mapping[str, Any]) -> Card | None:
-    known = {one.name for one in fields(Card)}
-    try:
-        return Card(**{key: item for key, item in value.items() if key in known})
-    except TypeError:
-        return None
 
 
 def enclosed(tag: str, words: str, about: Mapping[str, str] | None = None) -> str:

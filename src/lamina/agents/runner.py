@@ -8,6 +8,7 @@ more than whoever started it. Touches that folder, and what the agent's tools ar
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -16,15 +17,7 @@ import anyio
 import anyio.to_thread
 
 from lamina import turn
-from lamina.agents import roster, summary, worktree
-from lamina.agents.fork import (
-    base_of,
-    behind_the_first,
-    is_fork,
-    last_words,
-    pass_on,
-    say_directive,
-)
+from lamina.agents import fork, roster, summary, worktree
 from lamina.agents.roads import Roads
 from lamina.agents.roster import Card, Order
 from lamina.agents.scopes import AgentMemory
@@ -46,6 +39,7 @@ if TYPE_CHECKING:
     from anyio.abc import TaskGroup, TaskStatus
 
 _WORKTREE = ToolSpec("Worktree", "Makes a git worktree for an agent.", {"type": "object"})
+_SHOWN = 15  # lines of what others put into a memory
 _CAME = "<system-reminder>\nThis came while you were ending. Read it.\n</system-reminder>"
 _ENDED = {"end_turn": "done", "unanswered": "done", "cancelled": "cancelled", "error": "failed"}
 
@@ -88,7 +82,7 @@ class Agents:
     known: dict[str, Agent] = field(default_factory=dict[str, Agent])  # by id
     roads: Roads = field(init=False)  # to agents of other processes
     _trust: Trust = field(init=False)
-    _resuming: anyio.Lock = field(default_factory=anyio.Lock)
+    _starting: anyio.Lock = field(default_factory=anyio.Lock)
 
     def __post_init__(self) -> None:
         self._trust = Trust(self.main.config)
@@ -139,6 +133,17 @@ class Agents:
         """Start an agent; one in the foreground is done when this returns. A LaminaError says why it
         can't be."""
         caller = caller or self.main
+        async with self._starting:  # calls of one answer: each counts those before it
+            agent = await self._made(order, caller)
+        if order.remote:
+            await self.roads.hand_out(agent, order.remote, order.prompt)
+        elif agent.state is not None:
+            # One that waits for its plan to be approved can't keep its leader waiting.
+            wait = not order.background and not agent.type.plan
+            await self._go(agent, agent.state, wait=wait)
+        return agent
+
+    async def _made(self, order: Order, caller: State) -> Agent:
         kind = self._allowed(order, caller)
         await self._must_be_trusted(kind)
         above = self.of(caller)
@@ -149,28 +154,22 @@ class Agents:
             parent=caller.agent,
             depth=1 + (above.card.depth if above else 0),
             started=self.main.deps.clock.now(),
-            base=base_of(caller) if kind.name == FORK else order.remote,
+            base=fork.base_of(caller) if kind.name == FORK else order.remote,
             background=order.background,
             worktree=order.worktree and not order.remote,
             number=1 + len(self.known),
             taken={agent.card.name for agent in self.known.values()},
         )
         agent = Agent(card, kind, caller)
-        if order.remote:
-            self.known[card.id] = agent
-            await self.roads.hand_out(agent, order.remote, order.prompt)
-            return agent
-        state = await self._state(agent, caller)
-        if kind.name == FORK:
-            say_directive(state, order.prompt)
-        else:
-            for words in caller.standing[:1]:
-                state.say(words, "system", reminder=True)
-            state.say(order.prompt, order.origin)
+        if not order.remote:
+            state = await self._state(agent, caller)
+            if kind.name == FORK:
+                fork.say_directive(state, order.prompt)
+            else:
+                for words in caller.standing[:1]:
+                    state.say(words, "system", reminder=True)
+                state.say(order.prompt, order.origin)
         self.known[card.id] = agent
-        # One that waits for its plan to be approved can't keep its leader waiting.
-        wait = not order.background and not kind.plan
-        await self._go(agent, state, wait=wait)
         return agent
 
     async def _state(self, agent: Agent, caller: State) -> State:
@@ -192,22 +191,25 @@ class Agents:
     async def _memory(self, kind: AgentType) -> AgentMemory | None:
         """What somebody else put into it is shown first; else the agent goes without."""
         memory = AgentMemory.of(kind, self.main.config, self._trust)
-        strange = memory.strange() if memory is not None else []
+        strange = memory.strange() if memory is not None else {}
         if memory is None or not strange:
             return memory
-        shown = ", ".join(strange[:5]) + (" …" if len(strange) > 5 else "")
-        question = (
-            f"show {kind.name} its memory in {memory.directory}, which others changed: {shown}"
-        )
-        answer = "no" if self.ask is None else await self.ask("Agent", question)
+        files = {name: data.decode(errors="replace") for name, data in strange.items()}
+        lines = [
+            f"{n}: {line}" for n, words in files.items() for line in words.splitlines() if line
+        ]
+        shown = "\n".join([*lines[:_SHOWN], f"… {len(lines) - _SHOWN} lines more"][: len(lines)])
+        question = f"show {kind.name} its memory, which others changed, in {memory.directory}"
+        answer = "no" if self.ask is None else await self.ask("Agent", f"{question}:\n{shown}")
         if answer == "no":
-            self.main.emit(Warned(f"{kind.name} works without its memory: others changed {shown}."))
+            which = ", ".join(strange)
+            self.main.emit(Warned(f"{kind.name} works without its memory: others changed {which}."))
             return None
         memory.agree(strange)
         return memory
 
     def _allowed(self, order: Order, caller: State) -> AgentType:
-        if is_fork(caller):
+        if fork.is_fork(caller):
             raise ToolError("A fork can't start agents; do the task yourself.")
         if order.name and not is_name(order.name):
             raise ToolError(f"{order.name!r} is no name: use letters, digits, - and _.")
@@ -253,7 +255,7 @@ class Agents:
         most = agent.type.max_dollars or self.main.config.float("agents.max_dollars")
 
         def hear(event: Event) -> None:
-            pass_on(self.main, event)
+            fork.pass_on(self.main, event)
             if isinstance(event, ToolStarted):
                 agent.doing, agent.line = words_for(event.name, event.input), ""
                 if roster.is_watched(self.main.deps.folder):
@@ -299,12 +301,12 @@ class Agents:
 
     async def _turns(self, agent: Agent, state: State) -> tuple[str, str]:
         if agent.type.name == FORK:
-            await behind_the_first(agent.caller, state, agent.card.base)
+            await fork.behind_the_first(agent.caller, state, agent.card.base)
         try:
             while True:
                 state.calls, before = 0, len(state.ledger.entries)
                 stop = await turn.run(state)
-                agent.result = last_words(state.ledger, before) or agent.result
+                agent.result = fork.last_words(state.ledger, before) or agent.result
                 if stop != "end_turn" or not state.queue or agent.shutdown:
                     break
         except LaminaError as error:
@@ -387,8 +389,8 @@ class Agents:
     async def resume(self, agent: Agent, words: str, origin: Origin) -> None:
         """Words for an agent: into its queue while it runs; else it is taken up again from its ledger,
         in the background."""
-        async with self._resuming:  # two at once must not open it twice
-            if agent.state is None:
+        async with self._starting if agent.state is None else nullcontext():
+            if agent.state is None:  # two at once must not open it twice
                 await self._resume(agent, words, origin)
             else:
                 agent.state.queue.append((words, origin))

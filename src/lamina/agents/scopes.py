@@ -10,7 +10,8 @@ does, is shown to the user before an agent sees it. Touches those folders.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,7 +23,7 @@ from lamina.ledger.places import find_project_folder, slug
 from lamina.ledger.record import Ledger, blocks_of_entry
 from lamina.memory import canonical_root, open_agent_store
 from lamina.messages import Json
-from lamina.ports import MemoryStore, Tool, ToolContext, ToolOutcome, ToolSpec
+from lamina.ports import MemoryStore, Tool, ToolContext, ToolOutcome
 from lamina.tools.memory_tools import Remember
 
 _LARGEST = 1_000_000  # bytes of a file that are looked at
@@ -66,26 +67,28 @@ class AgentMemory:
 
     # ---- what came from elsewhere
 
-    def strange(self) -> list[str]:
+    def strange(self) -> dict[str, bytes]:
         """Files that are there and that neither Lamina wrote nor the user agreed to."""
         found = {} if self.scope == "user" else self._files()
-        return [name for name, digest in found.items() if not self.trust.has(digest)]
+        return {n: data for n, data in found.items() if not self.trust.has(self._digest(n, data))}
 
-    def agree(self, names: Collection[str]) -> None:
-        """These files, as they are now, may be shown to agents."""
-        found = self._files()
-        self.trust.add((found[name] for name in names if name in found), lasting=True)
+    def agree(self, seen: Mapping[str, bytes]) -> None:
+        """These files, as they were seen, may be shown to agents."""
+        self.trust.add((self._digest(*one) for one in seen.items()), lasting=True)
 
-    def _files(self) -> dict[str, str]:
-        found: dict[str, str] = {}
+    def _digest(self, name: str, data: bytes) -> str:
+        path = self.directory / name
+        return hashlib.sha256(str(path).encode() + b"\0" + data).hexdigest()
+
+    def _files(self) -> dict[str, bytes]:
+        found: dict[str, bytes] = {}
         for path in sorted(self.directory.rglob("*.md")):
-            try:
-                with path.open("rb") as file:
-                    data = file.read(_LARGEST)
-            except OSError:
-                data = b""
-            name = path.relative_to(self.directory).as_posix()
-            found[name] = hashlib.sha256(str(path).encode() + b"\0" + data).hexdigest()
+            data = b""
+            with suppress(OSError):
+                if path.is_file():  # a pipe would never end
+                    with path.open("rb") as file:
+                        data = file.read(_LARGEST)
+            found[path.relative_to(self.directory).as_posix()] = data
         return found
 
     # ---- in use
@@ -121,15 +124,13 @@ class AgentRemember:
     def __init__(self, memory: AgentMemory, store: MemoryStore, session: str) -> None:
         self._memory = memory
         self._tool: Tool = Remember(store, session, tuple)
-
-    @property
-    def spec(self) -> ToolSpec:
-        return self._tool.spec
+        self.spec = self._tool.spec
 
     async def run(self, input: Json, context: ToolContext) -> ToolOutcome:  # noqa: A002
-        strange = set(self._memory.strange())
+        before = self._memory.strange()
         outcome = await self._tool.run(input, context)
-        self._memory.agree(set(self._memory.strange()) - strange)
+        now = self._memory.strange().items()
+        self._memory.agree({name: data for name, data in now if name not in before})
         return outcome
 
 

@@ -11,24 +11,17 @@ from typing import Any, TypeVar
 
 import anyio.to_thread
 
-from lamina.agents.plan import PLAN, reminder
+from lamina.agents.plan import PLAN, settle
 from lamina.agents.roster import enclosed
 from lamina.agents.runner import Agent, Agents
 from lamina.errors import ToolError, UsageError
-from lamina.ledger import edits
 from lamina.messages import Json, as_object
 from lamina.ports import Letter
 from lamina.state import State
 
 T = TypeVar("T")
-_KINDS = (
-    "shutdown_request",
-    "shutdown_response",
-    "plan_approval_request",
-    "plan_approval_response",
-)
-
-
+_PLAN_ASKED, _PLAN_DECIDED = "plan_approval_request", "plan_approval_response"
+_KINDS = ("shutdown_request", "shutdown_response", _PLAN_ASKED, _PLAN_DECIDED)
 _ADDRESSES = ("uds:", "bridge:")
 
 
@@ -46,14 +39,14 @@ async def send(agents: Agents, sender: State, to: str, message: Any, summary: st
     words = kind.replace("_", " ")
     if kind == "shutdown_response":
         return await _deliver(agents, me, to, _answer_to_end(me, sender, value), words)
-    if kind == "plan_approval_request":
+    if kind == _PLAN_ASKED:
         return await _deliver(agents, me, to, _hand_in(agents, me, sender, to, value), words)
     if _is_elsewhere(agents, to):
         return await _deliver(agents, me, to, value, words)
     agent = agents.find(to)
     if sender is not agents.main and sender.agent != agent.card.parent:
         raise ToolError(f"Only main, or whoever started {agent.card.name}, can do that.")
-    if kind == "plan_approval_response":
+    if kind == _PLAN_DECIDED:
         return await _decide(agents, agent, value, partial(_deliver, agents, me, to, summary=words))
     if not agent.running:
         return f"{agent.card.name} does not run."
@@ -75,8 +68,7 @@ def hear_structured(agents: Agents) -> None:
             )
         await _decide(agents, agent, as_object(letter.message), partial(agents.roads.tell, letter))
 
-    agents.roads.kinds["shutdown_request"] = asked_to_end
-    agents.roads.kinds["plan_approval_response"] = decided
+    agents.roads.kinds |= {"shutdown_request": asked_to_end, _PLAN_DECIDED: decided}
 
 
 def _is_elsewhere(agents: Agents, to: str) -> bool:
@@ -162,7 +154,7 @@ def _hand_in(agents: Agents, me: Agent | None, sender: State, to: str, value: Js
     plan = str(value.get("plan") or "").strip()
     if me is None or not plan:
         raise ToolError("A plan_approval_request comes from an agent, and has a plan.")
-    sender.ledger.append(edits.state(PLAN, {"text": plan, "approved": False, "to": to}))
+    settle(sender, {"text": plan, "approved": False, "to": to})
     here = not _is_elsewhere(agents, to)
     name = me.card.name if here else agents.roads.address(to, me.card.name)
     return (
@@ -187,6 +179,5 @@ async def _decide(
         return await tell(f"Your plan is not approved. {why}")
     told = await tell(f"Your plan is approved. Go on with it:\n\n{plan.get('text')}")
     if agent.state is not None:  # it runs by now
-        agent.state.ledger.append(edits.state(PLAN, {**plan, "approved": True}))
-        agent.state.standing.append(reminder(plan))
+        settle(agent.state, {**plan, "approved": True})
     return told

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lamina import prompts
-from lamina._version import __version__
 from lamina.agents import plan, roster
 from lamina.agents.fork import Forks, MainToolSession
 from lamina.agents.scopes import AgentRemember, heard_by
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
     from lamina.agents.runner import Agent, Agents
 
 _HAND_IN = "Send it to main as a plan_approval_request."
-_STARTS = ("Agent",)  # tools that an agent has only if its type says so
 _OURS = ("Remember", "Forget", "Recall")  # the conversation's memory is not an agent's
 
 
@@ -39,7 +37,11 @@ def agent_state(agents: Agents, agent: Agent, caller: State, project: Path) -> S
     ledger = _ledger(agents, agent, caller, path)
     place = agent.tree.place if agent.tree is not None else project
     fork = kind.name == FORK
-    toolbox = caller.deps.toolbox if fork else narrowed(agents.box, kind)
+    whole = agents.box if caller is agents.main or kind.tools is not None else caller.deps.toolbox
+    toolbox = caller.deps.toolbox if fork else narrowed(whole, kind)
+    if not new:  # its type may have gone or grown since: it has what it began with, at most
+        had = {tool["name"] for tool in (ledger.projection.frame or {"tools": []})["tools"]}
+        toolbox = Toolbox(tool for tool in toolbox if tool.spec.name in had)
     deps = replace(
         caller.deps,
         model=agent.opened or caller.deps.model,
@@ -58,6 +60,8 @@ def agent_state(agents: Agents, agent: Agent, caller: State, project: Path) -> S
         agent=card.id,
         files=dict(caller.tools.files) if fork else {},
     )
+    if agent.tree is not None:
+        tools.writes, tools.reads = agent.tree.writes, [*tools.reads, agent.tree.git]
     if agent.memory is not None:
         store = agent.memory.open(caller.config, caller.emit, lambda: heard_by(ledger))
         others = [tool for tool in toolbox if tool.spec.name != "Remember"]
@@ -69,10 +73,9 @@ def agent_state(agents: Agents, agent: Agent, caller: State, project: Path) -> S
     state.fork = Forks(state)
     state.max_calls = kind.max_calls or agents.main.config.int("agents.max_calls")
     state.standing = list(caller.standing)
+    plan.restore(state)
     if kind.plan:
-        plan.restore(state)
-        permit = caller.tools.permit
-        state.tools.permit = plan.reading_first(state, permit, _HAND_IN, always=True)
+        state.tools.permit = plan.reading_first(state, caller.tools.permit, _HAND_IN, always=True)
     if fork and new:
         caller.lend(state)
     if new:
@@ -86,7 +89,7 @@ def narrowed(box: Toolbox, kind: AgentType) -> Toolbox:
     starts = bool(kind.agents) or (named is not None and "Agent" in named)
 
     def fits(name: str) -> bool:
-        if name in _STARTS:
+        if name == "Agent":
             return starts
         if named is None:
             return name not in _OURS
@@ -110,12 +113,7 @@ def _ledger(agents: Agents, agent: Agent, caller: State, path: Path) -> Ledger:
 
 
 def _first(state: State, agent: Agent, *, fork: bool) -> list[Json]:
-    head: Json = {
-        "kind": "session",
-        "session": state.deps.session_id,
-        "version": __version__,
-        "project": str(state.tools.project),
-    }
+    head = edits.session(state.deps.session_id, state.tools.project)
     first = [head, edits.state(roster.CARD, agent.card.to_json())]
     if not fork:
         tools = [spec.to_json() for spec in state.deps.toolbox.specs()]

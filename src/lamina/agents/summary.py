@@ -31,7 +31,7 @@ def shown(agents: Agents) -> list[str]:
     """For a status line: what each agent does. What is out of date is asked for meanwhile."""
     if _due(agents):
         agents.main.background.start("agent summaries", partial(refresh, agents))
-    return [f"{one.card.name}: {line_of(one) or one.card.task}" for one in agents.running()]
+    return [f"{a.card.name}: {a.line or a.doing or a.card.task}" for a in agents.running()]
 
 
 async def refresh(agents: Agents) -> None:
@@ -53,16 +53,10 @@ def _due(agents: Agents) -> list[Agent]:
     ][:_AT_ONCE]
 
 
-def line_of(agent: Agent) -> str:
-    """What it does, as well as is known."""
-    return agent.line or agent.doing
-
-
 def fits(line: str, doing: str) -> bool:
     """Three to five words, in the present, that name what the last call was about."""
     words = line.split()
-    about = doing.split()[1:]
-    named = any(word.strip("`'\".,()") in line for word in about if len(word) > 2)
+    named = any(word.strip("`'\".,()") in line for word in doing.split()[1:] if len(word) > 2)
     return 3 <= len(words) <= 5 and words[0].lower().endswith("ing") and named
 
 

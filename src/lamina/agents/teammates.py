@@ -41,7 +41,6 @@ class Teammate(Roads):
         self._busy = False
         self._over = False
         self._stirred, self._going = anyio.Event(), anyio.Lock()
-        self._began = self._main.deps.clock.now()
         self.kinds |= {"task": self._task, "task_cancel": self._cancel}
         self.work = anyio.Event()  # once it serves
 
@@ -163,5 +162,4 @@ class Teammate(Roads):
             type=self._type,
             status=card.status if card else "idle",
             line=(agent.line or agent.doing or agent.card.task) if agent else "",
-            started=self._began,
         )

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 _COORDINATES = ("Agent", "SendMessage", "Todo")  # beside what only reads
 _STRING: Json = {"type": "string", "minLength": 1}
+_TYPED: Json = {"type": "object", "properties": {"type": {"type": "string"}}, "required": ["type"]}
 
 
 class AgentTool:
@@ -31,6 +32,7 @@ class AgentTool:
 
     def __init__(self, agents: Agents) -> None:
         self._agents = agents
+        types = "\n".join(f"- {one.name}: {one.description}" for one in agents.types.known.values())
         self.spec = ToolSpec(
             name="Agent",
             description=(
@@ -39,7 +41,7 @@ class AgentTool:
                 "that has seen all of it. Several calls in one answer run side by side. With "
                 "background you go on at once and are told when it is done; with worktree it works "
                 "on a git worktree of its own; with remote a teammate of that name does it, in a "
-                f"process of its own or on another host. Types:\n{agents.types.listed()}"
+                f"process of its own or on another host. Types:\n{types}"
             ),
             input_schema={
                 "type": "object",
@@ -92,16 +94,7 @@ class SendMessage:
                 "type": "object",
                 "properties": {
                     "to": {**_STRING, "maxLength": 200},
-                    "message": {
-                        "anyOf": [
-                            {"type": "string", "minLength": 1, "maxLength": 100_000},
-                            {
-                                "type": "object",
-                                "properties": {"type": {"type": "string"}},
-                                "required": ["type"],
-                            },
-                        ]
-                    },
+                    "message": {"anyOf": [{**_STRING, "maxLength": 100_000}, _TYPED]},
                     "summary": {**_STRING, "maxLength": 200, "description": "In 5-10 words."},
                 },
                 "required": ["to", "message"],

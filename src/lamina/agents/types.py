@@ -17,6 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
+from stat import S_ISREG
 from typing import Literal
 
 from lamina.config import Config
@@ -95,15 +96,11 @@ class AgentTypes:
             raise BadType(self.bad[name])
         raise UsageError(f"There is no agent type {name!r}. Types: {', '.join(self.known)}.")
 
-    def listed(self) -> str:
-        """Lines for a prompt: each type and what it is for."""
-        return "\n".join(f"- {one.name}: {one.description}" for one in self.known.values())
-
 
 def is_name(word: str) -> bool:
-    """Can a type, or an agent, be called so?"""
+    """Can a type, or an agent, be called so? main is the conversation, user who writes to agents."""
     fits = set(word) <= _LETTERS and len(word) <= _LONGEST_NAME
-    return fits and word[:1].isalnum()
+    return fits and word[:1].isalnum() and word not in ("main", "user")
 
 
 def load_types(config: Config, tools: Collection[str]) -> AgentTypes:
@@ -181,7 +178,7 @@ class _Folder:
         if not is_name(name) or name == FORK:
             raise BadType(
                 f"{path}: {name!r} can't be the name of an agent type. "
-                "Use letters, digits, - and _; `fork` is taken."
+                "Use letters, digits, - and _; fork, main and user are taken."
             )
         if not topic.description:
             raise BadType(f"{path} has no description. Say in one line what the agent is for.")
@@ -244,6 +241,8 @@ class _Folder:
 
 def _bytes(path: Path) -> bytes:
     try:
+        if not S_ISREG(path.stat().st_mode):  # a pipe would never end
+            raise BadType(f"The agent type {path} is no file. Move it away.")
         with path.open("rb") as file:
             data = file.read(_LARGEST + 1)
     except OSError as error:  # a link that leads to itself is one of them

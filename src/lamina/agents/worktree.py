@@ -12,6 +12,8 @@ from lamina.errors import ToolError
 from lamina.ledger.places import private_folder
 
 _SECONDS = 120.0
+_OBEYS_NOTHING = ("-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false")
+_BRANCHES = "lamina"
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,39 +23,58 @@ class Worktree:
     branch: str
     base: str  # the commit that it began with
     repository: Path
+    git: Path  # where git keeps what all its worktrees share
+
+    writes: tuple[Path, ...]  # of that, by a commit here
+
+    def asked(self, *words: str) -> str:
+        """Of git, by its folder as it was made: the agent could write there, and in `.git`."""
+        own = self.git / "worktrees" / self.path.name
+        if own in self.writes:
+            (own / "commondir").unlink(missing_ok=True)
+            (own / "commondir").write_text("../..\n")
+        return _git(self.path, f"--git-dir={own}", f"--work-tree={self.path}", *words)
 
 
 def make(project: Path, path: Path, name: str) -> Worktree:
     """A new one, or what an earlier life of the agent left there. A ToolError says why there can't be
     one."""
     root = Path(_git(project, "rev-parse", "--show-toplevel"))
-    branch, base = f"lamina/{name}", ""  # one that was kept is kept again
+    branch, base = f"{_BRANCHES}/{name}", ""  # one that was kept is kept again
     if not path.exists():
-        base = _git(root, "rev-parse", "--verify", "HEAD^{commit}")
         private_folder(path.parent)
-        _git(root, "worktree", "add", "--quiet", "-b", branch, str(path), base)
+        begin = ["--force", str(path), branch]  # of a worktree that somebody deleted
+        if not _git(root, "branch", "--list", branch):
+            base = _git(root, "log", "-1", "--format=%H", "--no-show-signature")
+            begin = ["-b", branch, str(path), base]
+        _git(root, "worktree", "add", "--quiet", *begin)
     place = path / project.resolve().relative_to(root.resolve())
     if not place.is_dir():  # the project's folder is not committed yet
         place = path
-    return Worktree(path, place, branch, base, root)
+    git = Path(_git(root, "rev-parse", "--path-format=absolute", "--git-common-dir"))
+    heads = f"refs/heads/{_BRANCHES}"
+    writes = (f"worktrees/{path.name}", "objects", heads, f"logs/{heads}")
+    if _git(root, "config", "--default=", "extensions.worktreeConfig"):  # it obeys a file there
+        writes = ()
+    return Worktree(path, place, branch, base, root, git, tuple(git / one for one in writes))
 
 
 def finish(tree: Worktree) -> str:
     """Remove it if nothing changed; else say where it is. It stays if git won't say or won't let go."""
     try:
-        changed = _git(tree.path, "status", "--porcelain", "--untracked-files=all")
-        moved = _git(tree.path, "rev-parse", "HEAD") != tree.base
+        changed = tree.asked("status", "--porcelain", "--untracked-files=all")
+        moved = tree.asked("rev-parse", "HEAD") != tree.base
         if not changed and not moved:
             _git(tree.repository, "worktree", "remove", str(tree.path))
             _git(tree.repository, "branch", "-D", tree.branch)
             return ""
-    except ToolError as error:
+    except (OSError, ToolError) as error:
         return f"Its worktree {tree.path} was kept: {error}"
     return f"Its changes are in the worktree {tree.path} (branch {tree.branch})."
 
 
 def _git(folder: Path, *words: str) -> str:
-    command = ["git", "-C", str(folder), "-c", "core.hooksPath=/dev/null", *words]
+    command = ["git", "-C", str(folder), *_OBEYS_NOTHING, *words]
     try:
         done = subprocess.run(
             command,

@@ -14,7 +14,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 from lamina.agents.roster import KILLED, Card, ledger_path, live_card, look, read_cards
-from lamina.agents.types import AgentTypes, load_types
+from lamina.agents.types import AgentTypes, is_name, load_types
 from lamina.cli import sessions, transcript
 from lamina.cli.options import add_verb, config_of
 from lamina.cli.terminal import harmless, note, out, out_json, style, table
@@ -70,7 +70,7 @@ def run(args: argparse.Namespace) -> int:
     if args.verb in verbs:
         return verbs[args.verb](args, config)
     folder = sessions.choose(sessions.find(config), args.session).with_suffix("")
-    cards = read_cards(folder)
+    cards = [card for card, _ in live_cards(folder, present(config)[0], stays=False)]
     if args.verb == "show":
         return _show(args, folder, cards)
     if args.json:
@@ -219,6 +219,8 @@ def _stop(args: argparse.Namespace, config: Config) -> int:
 def _start(args: argparse.Namespace, config: Config) -> int:
     import anyio
 
+    if not is_name(args.agent):
+        raise UsageError(f"{args.agent!r} can't be its name: letters, digits, - and _, not main.")
     given = {"agents.enabled": True, "agents.name": args.agent, "agents.serves": args.type}
     given |= {"model": args.model} if args.model else {}
     before = [one for one in present(config)[0] if one.name == args.agent]

@@ -389,7 +389,9 @@ async def _agents(session: Session, argument: str) -> None:
     else:
         await summary.refresh(agents)
         now = session.state.deps.clock.now()
-        rows = [row(one.card, summary.line_of(one) if one.running else "", now) for one in agents]
+        rows = [
+            row(one.card, (one.line or one.doing) if one.running else "", now) for one in agents
+        ]
         there = await anyio.to_thread.run_sync(agents.roads.others)
         rows += [present_row(one, now) for one in there if one.alive or one.type]
         out(table(rows, HEADING)) if rows else note("  No agent was started here.")

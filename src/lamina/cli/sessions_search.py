@@ -69,10 +69,11 @@ class MatchingLine:
     who: str
     text: str
     when: float
+    agent: str = ""  # its name, where it is an agent's record
 
     def to_json(self) -> dict[str, Any]:
         when = datetime.fromtimestamp(self.when, UTC).isoformat() if self.when else ""
-        return {"session": self.session, "who": self.who, "text": self.text, "when": when}
+        return {**asdict(self), "when": when}
 
 
 def grep(args: argparse.Namespace, config: Config, files: Sequence[Path]) -> int:
@@ -93,7 +94,8 @@ def grep(args: argparse.Namespace, config: Config, files: Sequence[Path]) -> int
                 if not args.json:
                     search.progress.clear()
                     room = max(20, width() - 22)
-                    head = f"{one_line(line.session[:8], 8)} {one_line(line.who, 9):9} "
+                    who = one_line(_speaker(line), 9)
+                    head = f"{one_line(line.session[:8], 8)} {who:9} "
                     out(style(head, "dim") + _around(line.text, pattern, room))
     finally:
         search.progress.clear()
@@ -229,7 +231,7 @@ class _Search:
                 process.stdout.close()
 
     def _in_entry(self, file: Path, line: bytes) -> Iterator[MatchingLine]:
-        from lamina.recall.transcripts import value_of
+        from lamina.recall.transcripts import agent_in, value_of
 
         when, texts = _said(value_of(line))
         if when < self._since or when > self._until:
@@ -237,7 +239,9 @@ class _Search:
         for who, text in texts:
             with _alarm(self._deadline):
                 rows = [row for row in text.splitlines() if self._pattern.search(row)]
-            yield from (MatchingLine(_session(file), who, row, when) for row in rows)
+            below = bool(rows) and file.parent.name == "subagents"
+            session, agent = (file.parts[-3], agent_in(file)) if below else (file.stem, "")
+            yield from (MatchingLine(session, who, row, when, agent) for row in rows)
 
 
 class _TimeIsUp(Exception):
@@ -300,8 +304,9 @@ def _with_others(
     return sorted([*files, *copied, *theirs], key=_changed, reverse=True)
 
 
-def _session(file: Path) -> str:
-    return file.parent.parent.name if file.parent.name == "subagents" else file.stem
+def _speaker(one: MatchingLine | FoundMessage) -> str:
+    """Who said it: an agent by its name."""
+    return one.agent if one.agent and one.who == "assistant" else one.who
 
 
 def _changed(file: Path) -> int:
@@ -465,7 +470,8 @@ def _print_found(args: argparse.Namespace, found: Sequence[FoundMessage]) -> Non
         return
     for said, chance in zip(found, likely, strict=True):
         day = moment(said.when, day_only=True) if said.when else "undated"
-        head = f"{chance:4.0%} {one_line(said.session[:8], 8)} {day:10} {said.who:9} "
+        who = one_line(_speaker(said), 9)
+        head = f"{chance:4.0%} {one_line(said.session[:8], 8)} {day:10} {who:9} "
         out(style(head, "dim") + one_line(said.text, max(20, width() - len(head))))
     if not found:
         note("Nothing found.")

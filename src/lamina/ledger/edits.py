@@ -1,5 +1,6 @@
 """Entries of the ledger: one constructor a kind. Values only; `record.py` stamps and writes them.
 
+`session`  whose record this is, and of which version
 `message`  what somebody said: role, content, origins (one a block), and for answers usage and id
 `frame`    system, tools, model and parameters from here on
 `request`  a call: head (last entry that it showed), hash, purpose
@@ -14,8 +15,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
+from lamina._version import __version__
 from lamina.messages import Block, Json, Message, Origin, Purpose, Role, Usage, blocks_of
 
 
@@ -25,6 +28,11 @@ def written_at(entry: Mapping[str, Any], unknown: float = 0.0) -> float:
         return datetime.fromisoformat(str(entry.get("ts"))).timestamp()
     except ValueError:
         return unknown
+
+
+def session(name: str, project: Path) -> Json:
+    """The first entry of a record."""
+    return {"kind": "session", "session": name, "version": __version__, "project": str(project)}
 
 
 def message(

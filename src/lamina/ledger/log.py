@@ -26,6 +26,7 @@ from lamina.errors import LedgerError, SessionBusy
 from lamina.ledger.places import open_private, private_folder
 from lamina.messages import Json
 
+CARD = "agent"  # state entry: what is known of the agent whose ledger this is
 PARENT = "conversation.agents"  # state entry: the conversation whose model leads this one
 MAX_LINE = 256 * 1024 * 1024  # a longer line is passed over unread: it would fill the memory
 

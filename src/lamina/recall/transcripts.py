@@ -1,6 +1,6 @@
-"""Recorded sessions, Lamina's own and Claude Code's: their lines, who said what in them and when,
-and the index by which that is searched. Reads session files, passing over what it can't understand;
-writes the index alone, a derived file that may be deleted.
+"""Recorded sessions, Lamina's own with what their agents said, and Claude Code's: their lines, who said
+what in them and when, and the index by which that is searched. Reads session files, passing over what it
+can't understand; writes the index alone, a derived file that may be deleted.
 """
 
 from __future__ import annotations
@@ -13,7 +13,9 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import lru_cache
 from io import BytesIO
+from itertools import islice
 from math import inf
 from pathlib import Path
 from stat import S_ISREG
@@ -170,6 +172,16 @@ def claude_texts(value: Json) -> Iterator[tuple[str, str]]:
                 pass
 
 
+@lru_cache(64)
+def agent_in(path: Path) -> str:
+    """The name of the agent whose record this is; "" in that of a session."""
+    with suppress(OSError):
+        for value in (value_of(line) for _, line in islice(lines(path), 8)):
+            if value.get("kind") == "state" and value.get("name") == log.CARD:
+                return str(as_object(value.get("value")).get("name") or "")
+    return ""
+
+
 # ---- the index
 
 INDEX_FILE = "sessions.index"
@@ -192,6 +204,7 @@ class FoundMessage:
     when: float
     score: float
     confidence: float
+    agent: str = ""  # its name, where an agent of that session said it
 
 
 class TranscriptIndex:
@@ -242,21 +255,23 @@ class TranscriptIndex:
             )
         found: list[FoundMessage] = []
         for match in matches:
-            session, _, place = match.id.partition("/")
-            said = self._message_at(session, int(place))
+            record, _, place = match.id.rpartition("/")
+            said = self._message_at(record, int(place))
             if said is not None:
+                session, below, _ = record.partition("/")
+                agent = agent_in(self._folder / f"{record}.jsonl") if below else ""
                 about = session, said.uuid, said.who, said.text[:_LONGEST_TURN], said.when
-                found.append(FoundMessage(*about, match.score, match.confidence))
+                found.append(FoundMessage(*about, match.score, match.confidence, agent))
         return found
 
     def _text_of(self, id_: str) -> str | None:
-        session, _, place = id_.partition("/")
-        said = self._message_at(session, int(place))
+        record, _, place = id_.rpartition("/")
+        said = self._message_at(record, int(place))
         return said and said.text[:_LONGEST_TURN]
 
-    def _message_at(self, session: str, place: int) -> TranscriptMessage | None:
+    def _message_at(self, record: str, place: int) -> TranscriptMessage | None:
         try:
-            with (self._folder / f"{session}.jsonl").open("rb") as file:
+            with (self._folder / f"{record}.jsonl").open("rb") as file:
                 file.seek(place)
                 return message_in(value_of(file.readline(log.MAX_LINE)))
         except OSError:
@@ -300,16 +315,18 @@ class TranscriptIndex:
 
 
 def _files(folder: Path) -> dict[str, os.stat_result]:
-    """Session files by session, newest first. A pipe would never end, and a name that is no text
-    (no session of ours has one) can't be kept in the index."""
+    """Session files and those of their agents, by their path here without its end, newest first. A pipe
+    would never end, and a name that is no text (no session of ours has one) can't be kept in the
+    index."""
     found: dict[str, os.stat_result] = {}
     with suppress(OSError):
-        for path in folder.glob("*.jsonl"):
+        for path in (*folder.glob("*.jsonl"), *folder.glob("*/subagents/agent-*.jsonl")):
             with suppress(OSError, UnicodeEncodeError):
-                path.name.encode()
+                name = path.relative_to(folder).with_suffix("").as_posix()
+                name.encode()
                 stat = path.stat()
                 if S_ISREG(stat.st_mode):
-                    found[path.stem] = stat
+                    found[name] = stat
     return dict(sorted(found.items(), key=lambda one: (-one[1].st_mtime_ns, one[0])))
 
 
@@ -351,7 +368,7 @@ class _IndexedTurns:
         for session in lost:
             del self._read[session]
         gone = {f"{session}/" for session in lost}
-        turns = [id_ for id_ in self.turns.ids if id_[: id_.find("/") + 1] in gone] if gone else []
+        turns = [id_ for id_ in self.turns.ids if id_[: id_.rfind("/") + 1] in gone] if gone else []
         self.turns.remove_sessions(lost)
         return turns
 
@@ -398,4 +415,5 @@ def headed_messages(
     for said in said_in(everywhere, query, limit, now=now):
         day = f"{datetime.fromtimestamp(said.when, UTC).astimezone():%Y-%m-%d}"
         age = age_words(said.when, now)
-        yield f"Session {said.session}, {day} ({age}), {said.who}:", said.text
+        who = f"its agent {said.agent}" if said.agent else said.who
+        yield f"Session {said.session}, {day} ({age}), {who}:", said.text

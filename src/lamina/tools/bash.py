@@ -126,6 +126,7 @@ def _prepare(text: str, timeout: float, context: ToolContext) -> Command:
             project=context.project,
             private_tmp=private_tmp,
             network=context.network,
+            writes=context.writes,
             reads=reads,
             path=env["PATH"],
         ),

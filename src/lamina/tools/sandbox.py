@@ -161,6 +161,7 @@ def sandbox_for(
     project: Path,
     private_tmp: Path,
     network: bool,
+    writes: Sequence[Path] = (),
     reads: Sequence[Path] | None = None,
     path: str = "",
 ) -> Sandbox | None:
@@ -175,7 +176,7 @@ def sandbox_for(
         network = False
     if profile == "read-only":
         return Sandbox(readable=readable)
-    return Sandbox((project, private_tmp), readable, network=network, metadata=True)
+    return Sandbox((project, private_tmp, *writes), readable, network=network, metadata=True)
 
 
 def _programs(path: str) -> list[Path]:

@@ -314,10 +314,9 @@ async def _coming_back(state: State, fold: Json) -> list[Json]:
     after.append(fold)
     room = int(state.window.size * SHARE_OF_WINDOW) - after.tokens()
     back = {"compaction": fold["uuid"]}
-    made = [
-        edits.message("user", words, "system", standing=True, **back) for words in state.standing
-    ]
-    room -= sum(map(tokens.of_text, state.standing))
+    stays = [*state.standing, *filter(None, [state.plan])]
+    made = [edits.message("user", words, "system", standing=True, **back) for words in stays]
+    room -= sum(map(tokens.of_text, stays))
     hook = await state.deps.hooks.run("SessionStart", {"source": "compact"}, match="compact")
     texts = [words for words in hook.context if words.strip()]
     room -= sum(map(tokens.of_text, texts))
