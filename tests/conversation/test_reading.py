@@ -162,13 +162,14 @@ def test_without_changes_it_is_the_very_same() -> None:
         st.tuples(st.integers(0, 4), st.integers(0, 3), st.sampled_from(["a", "b"])), max_size=6
     ),
     volatile=st.booleans(),
+    ends=st.booleans(),
     indent=st.sampled_from([None, 1]),
 )
 @examples(150)
 def test_what_is_known_already_is_read_as_if_it_were_new(
-    turns: list[tuple[int, int, str]], volatile: bool, indent: int | None
+    turns: list[tuple[int, int, str]], volatile: bool, ends: bool, indent: int | None
 ) -> None:
-    """Histories that grow, go back, branch, and whose marks and instructions change."""
+    """Histories that grow, go back, branch, and whose marks change, and what is around them."""
     reader, said = Reader(), list[dict[str, Any]]()
     for number, (back, more, word) in enumerate(turns):
         said = said[: max(0, len(said) - back)]
@@ -178,12 +179,14 @@ def test_what_is_known_already_is_read_as_if_it_were_new(
             said[-1]["cache_control"] = {"type": "ephemeral"}
         messages = [{"role": "user", "content": [block]} for block in said]
         system = f"instructions {number if volatile else 0}"
+        tools = [{"name": "Read"}] * (number if ends else 1)
         raw = json.dumps(
-            {"system": system, "messages": messages, "n": number}, indent=indent
+            {"system": system, "messages": messages, "tools": tools}, indent=indent
         ).encode()
         known, new = (one.read(raw, form("/v1/messages")) for one in (reader, Reader()))
         assert known.given == new.given == json.loads(raw)
         assert (known.spans, known.hashes) == (new.spans, new.hashes)
+        assert known.asked() == new.asked()
         assert [one.marked for one in known.said] == [one.marked for one in new.said]
         short = {(at, 0): result(f"c{at}", "short") for at in range(0, len(said), 2)}
         assert known.spliced(Changes("", short)) == new.spliced(Changes("", short))
@@ -197,4 +200,6 @@ def test_a_list_that_is_none_is_not_known_by_what_it_begins_with(wrong: bytes) -
     for parts in (wrong, wrong.replace(b",", b" , ")):
         with pytest.raises((ValueError, IndexError)):
             reader.read(b'{"messages":[%b}' % parts.replace(b"{}", one), form("/v1/messages"))
+    with pytest.raises((ValueError, IndexError)):
+        reader.read(b'{"messages":[%b],"messages":[%b]}' % (one, one), form("/v1/messages"))
     assert reader.read(b'{"messages":[%b , %b ] }' % (one, one), form("/v1/messages")).said

@@ -5,7 +5,7 @@ messages of Anthropic's form, one for one, and told where in it what was changed
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import msgspec
@@ -39,7 +39,8 @@ _EXPANDS = "the original of something that was folded"  # so our MCP server desc
 _CLEARS = ("clear_tool_uses", "compact")  # edits that a provider makes by itself
 
 Path = tuple[str | int, ...]  # of a value within a message
-Known = tuple[list[Message], list[str]]  # messages in our form, and their hashes
+# Messages in our form, their hashes, and a request that differs in nothing else.
+Known = tuple[list[Message], list[str], Asked | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,14 +72,18 @@ class Form:
         system: Any = body.get("system") or body.get("instructions") or ""
         instructed = as_object(body.get("systemInstruction")).get("parts")
         seed = f"{self.path} {session}"
-        said, hashes = known or ([self.read(m) for m in given], linked(map(digest_of, given), seed))
+        ours = [self.read(m) for m in given] if known is None else []
+        said, hashes, like = known or (ours, linked(map(digest_of, given), seed), None)
+        life = _HOUR if b'"ttl":"1h"' in msgspec.json.encode([system, tools, given[-3:]]) else 300
+        if like is not None:
+            return replace(like, messages=said, hashes=hashes, life=life)
         files = any(map(_reads_files, tools)) if files is None else files
         return Asked(
             said,
             hashes,
             str(body.get("model") or ""),
             tokens.of_frame(blocks_of(instructed or system), tools),
-            _HOUR if b'"ttl":"1h"' in msgspec.json.encode([system, tools, given[-3:]]) else 300,
+            life,
             files,
             not files and any(_EXPANDS in str(tool) for tool in tools),
             acts=not _clears(body),

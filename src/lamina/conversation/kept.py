@@ -47,10 +47,8 @@ _ALONE = "conversation.alone"  # state entry: the provider refused what we made 
 # of one, at least.
 _IN_MEMORY, _AT_HAND, _LEAST = 3_000_000, 1_000_000, 100_000
 _WAITS = 2.0  # seconds for another process that writes the same conversation
-_WAITING = (
-    "autocompact",
-    "collapse",
-)  # its own program shortens it; the first, where it `compacts`
+_WAITING = ("autocompact", "collapse")  # its own program shortens it; the first, if it `compacts`
+Instead = Mapping[str, float] | None  # see `Spend.book`
 _TAKE_OUT = ("tool_results", "time_clearing", "worn_clearing")  # what needs a way back
 
 
@@ -117,6 +115,7 @@ class Kept:
         self.talk, self.name = talk, name
         self.saved = 0  # entries that are on disk,
         self.size = -1  # and their bytes
+        self.asks: tuple[object, ...] = ()  # model, cache and tools of its last request
         self.hashes: list[str] = []
         self.added: dict[int, int] = {}  # message → the entry that was put behind it
         self._placed = 0  # messages whose blocks are in:
@@ -235,21 +234,15 @@ class Conversations:
                 return Changes(name, replaced, added)
 
     def answered(
-        self,
-        name: str,
-        usage: Usage,
-        model: str,
-        *,
-        at: float = 0.0,
-        instead: Mapping[str, float] | None = None,
+        self, name: str, usage: Usage, model: str, *, at: float = 0.0, instead: Instead = None
     ) -> None:
         """An answer came in, now if it is not said when. `instead`: what it would have cost."""
         now = at or self._now()
         if usage.total:
             booked = self.spend.book
             booked(purpose="main", model=model, usage=usage, session=name, at=now, instead=instead)
-        self.beside(name, lambda _: edits.state(_ANSWERED, {"at": now, **usage.to_json()}), now)
-        with self._lock, self._opened(name) as (kept, _):
+        with self._lock, self._opened(name) as (kept, log):
+            self._write(kept, log, edits.state(_ANSWERED, {"at": now, **usage.to_json()}), now)
             if (found := kept.talk.cache_broke(usage)) is not None:
                 self._broke(found)
 
@@ -338,6 +331,10 @@ class Conversations:
         if (frame.get("model"), frame.get("tokens")) != (asked.model, asked.frame_tokens):
             ledger.append(edits.frame([], [], asked.model, {}, tokens=asked.frame_tokens))
         lives = asked.lives and not kept.alone
+        needs = asked.expands, asked.reads_files, asked.warm, asked.output, *asked.betas
+        if kept.asks == (asks := (asked.model, asked.life, lives, *needs)):
+            return
+        kept.asks = asks
         unknown = self._config.int("window.tokens") or None
         able = capabilities(asked.model, betas=asked.betas, override=unknown)
         # Prompt and answer share the window: a long answer needs more than the marks keep free.
@@ -476,12 +473,15 @@ class Conversations:
         self._save(kept, log)
 
     def _save(self, kept: Kept, log: LogFile | None) -> None:
-        """What is new goes to disk in one step; what can't is kept in memory until it can."""
+        """What is new goes to disk in one step; what can't is kept in memory until it can. What was said
+        comes again with the next request; what was changed in it must outlast the power, too."""
         entries = kept.talk.state.ledger.entries
         if log is None or kept.saved == len(entries):
             return
+        new = entries[kept.saved :]
         try:
-            log.write(b"".join(encode(entry) + b"\n" for entry in entries[kept.saved :]))
+            lasting = any(entry["kind"] == "edit" for entry in new)
+            log.write(b"".join(encode(entry) + b"\n" for entry in new), lasting=lasting)
             kept.saved, kept.size = len(entries), log.size
         except LedgerError as error:
             self._tell(str(error))

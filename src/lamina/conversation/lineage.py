@@ -101,17 +101,23 @@ class Lineages:
         data = "".join(f"{hash_} {conversation} {depth}\n" for hash_, depth in rows).encode()
         fd = open_private(self._file, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
         try:
-            os.write(fd, data)
+            written = os.write(fd, data)
+            if os.lseek(fd, 0, os.SEEK_CUR) == self._read + written:  # nobody else wrote meanwhile
+                self._read += written
         finally:
             os.close(fd)
 
     def _refresh(self) -> None:
         """Take what this or another process has written since."""
         data = b""
-        with suppress(OSError), self._file.open("rb") as file:
-            if (size := file.seek(0, os.SEEK_END)) < self._read:  # somebody took it away
+        with suppress(OSError):
+            size = os.stat(self._file).st_size
+            if size == self._read:
+                return
+            if size < self._read:  # somebody took it away
                 self._read, self._known = 0, {}
-            data = os.pread(file.fileno(), size, self._read)
+            with self._file.open("rb") as file:
+                data = os.pread(file.fileno(), size, self._read)
         end = data.rfind(b"\n") + 1
         self._read += end
         for parts in map(str.split, data[:end].decode("ascii", "replace").splitlines()):

@@ -12,12 +12,12 @@ from operator import is_
 
 import msgspec
 
-from lamina.conversation.bodies import Form, Known
-from lamina.conversation.kept import Changes
+from lamina.conversation.bodies import Form
+from lamina.conversation.kept import Asked, Changes
 from lamina.conversation.lineage import digest_of, linked
 from lamina.messages import Block, Json, Message, dicts
 
-Span = tuple[int, int]  # of a value within the body
+Span = tuple[int, int]  # of a value within its text
 
 _HELD = 3 * 2**20  # bytes of bodies that are remembered, at most
 _decode, _encode = msgspec.json.Decoder().decode, msgspec.json.encode
@@ -41,28 +41,47 @@ class Said:
     made: tuple[Sequence[object], bytes] = ((), b"")
 
 
+@dataclass(slots=True)
+class Around:
+    """What stands before the first message and behind the last, and the members in it."""
+
+    head: bytes
+    tail: bytes
+    given: Json
+    asked: Asked | None = None  # a request that has this around it
+
+    def fits(self, raw: bytes) -> bool:
+        size = len(self.head) + len(self.tail)
+        return len(raw) >= size and raw.startswith(self.head) and raw.endswith(self.tail)
+
+
 @dataclass(frozen=True, slots=True)
 class Body:
     """A request as it is written."""
 
     raw: bytes
     form: Form
+    around: Around
     given: Json
     said: list[Said]  # none where the messages are no list
-    spans: list[Span]  # where they stand
+    start: int  # where the first of them stands
+    spans: list[Span]  # and each, from there
     hashes: list[str]  # of all up to each of them, see `lineage.linked`
 
-    def known(self) -> Known:
-        """The messages in our form, and their hashes."""
-        return [one.read for one in self.said], self.hashes
+    def asked(self) -> Asked | None:
+        """The request in our form."""
+        if self.form.said_in not in self.given:
+            return None
+        ours = [one.read for one in self.said], self.hashes, self.around.asked
+        self.around.asked = self.form.asked(self.given, known=ours if self.said else None)
+        return self.around.asked
 
     def shared(self, raw: bytes, start: int) -> int:
         """How many messages are the same bytes in another body, where they begin at `start`."""
-        low, high, here = 0, len(self.spans), self.spans[0][0]
-        done, less, middle = here, start - here, 1
+        low, high, done, middle, own = 0, len(self.spans), 0, 1, memoryview(self.raw)[self.start :]
         while low < high:
             end = self.spans[middle - 1][1]
-            if self.raw[done:end] == raw[done + less : end + less]:
+            if raw.startswith(own[done:end], start + done):
                 low, done = middle, end
             else:
                 high = middle - 1
@@ -73,17 +92,17 @@ class Body:
         """The body with the changes in it. Raises ValueError where it is written in a way that can't be
         followed."""
         by_message = changes.by_message()
-        pieces, done = list[bytes](), 0
+        pieces, done, raw = list[bytes | memoryview](), 0, memoryview(self.raw)
         for number in sorted(by_message.keys() | changes.added.keys()):
-            start, end = self.spans[number]
+            start, end = (self.start + place for place in self.spans[number])
             new, added = by_message.get(number, {}), changes.added.get(number, ())
             one, stands = self.said[number], [*new, *new.values(), *added]
             if len(stands) != len(one.made[0]) or not all(map(is_, stands, one.made[0])):
                 made = _changed(self.raw[start:end], self.form, one.value, new, added)
                 one.made = stands, made
-            pieces += (self.raw[done:start], one.made[1])
+            pieces += (raw[done:start], one.made[1])
             done = end
-        return b"".join([*pieces, self.raw[done:]]) if pieces else self.raw
+        return b"".join([*pieces, raw[done:]]) if pieces else self.raw
 
 
 class Reader:
@@ -94,45 +113,45 @@ class Reader:
 
     def read(self, raw: bytes, form: Form) -> Body:
         """Raises msgspec.MsgspecError, ValueError, KeyError."""
-        old, same, start = self._nearest(raw, form)
+        around, old, same, start = self._nearest(raw, form)
         # What was read before is not gone through again: the rest is read without it.
-        at = _behind(raw, start + old.spans[same - 1][1] - old.spans[0][0]) if old else start
-        rest, less = (raw[:start] + raw[at:], at - start) if old else (raw, 0)
-        own = _members(rest)
-        given: Json = {name: _decode(raw) for name, raw in own.items() if name != form.said_in}
+        at = _behind(raw, start + old.spans[same - 1][1]) if old else start
+        if around is not None:
+            rest = b"[%b]" % raw[at : len(raw) - len(around.tail)]
+            array, raws, given = (0, len(rest)), _elements(rest), around.given.copy()
+            less = at - start - 1
+        else:
+            rest, less = raw[:start] + raw[at:], at - start - start
+            own = _members(rest)
+            array = _inside(rest, (0, len(rest)), form.said_in, own) if start else (0, 0)
+            raws = _elements(own.pop(form.said_in)) if start else []
+            given = {name: _decode(raw) for name, raw in own.items()}
+            around = Around(raw[:start], rest[array[1] - 1 :], given.copy())
         said, spans, hashes = list[Said](), list[Span](), list[str]()
         if old is not None:
-            moved = start - old.spans[0][0]
-            said, hashes = old.said[:same], old.hashes[:same]
-            spans = (
-                [(a + moved, b + moved) for a, b in old.spans[:same]] if moved else old.spans[:same]
-            )
-        if form.said_in in own:
-            array = _inside(rest, (0, len(rest)), form.said_in, own)
-            if rest[array[0] : array[0] + 1] == b"[":
-                raws = _elements(own[form.said_in])
-                new = [_read(bytes(part), form) for part in raws]
-                spans += [(a + less, b + less) for a, b in _spans(rest, array, raws)]
-                last = hashes[-1] if hashes else ""
-                hashes += linked([one.digest for one in new], f"{form.path} ", last)
-                said += new
-                given[form.said_in] = [one.value for one in said]
-            else:
-                given[form.said_in] = _decode(own[form.said_in])
-        body = Body(raw, form, given, said, spans, hashes)
+            said, spans, hashes = old.said[:same], old.spans[:same], old.hashes[:same]
+        if start:
+            new = [_read(bytes(part), form) for part in raws]
+            spans += [(a + less, b + less) for a, b in _spans(rest, array, raws)]
+            last = hashes[-1] if hashes else ""
+            hashes += linked([one.digest for one in new], f"{form.path} ", last)
+            said += new
+            given[form.said_in] = [one.value for one in said]
+        body = Body(raw, form, around, given, said, start, spans, hashes)
         self._remember(body, old)
         return body
 
-    def _nearest(self, raw: bytes, form: Form) -> tuple[Body | None, int, int]:
-        """The body that begins with the most of the same messages, how many, and where these begin."""
+    def _nearest(self, raw: bytes, form: Form) -> tuple[Around | None, Body | None, int, int]:
+        """What is around the messages, if it was so before; the body that begins with the most of the
+        same messages, how many, and where these begin; 0: they are no list."""
         bodies = [one for one in self._bodies if one.form is form]
-        heads = (one.spans[0][0] for one in bodies if raw.startswith(one.raw[: one.spans[0][0]]))
-        start = next(heads, 0) or _first_message(raw, form)
+        around = next((one.around for one in bodies if one.around.fits(raw)), None)
+        start = len(around.head) if around else _first_message(raw, form)
         best, same = None, 0
         for one in bodies if start else ():
             if (shared := one.shared(raw, start)) > same:
                 best, same = one, shared
-        return best, same, start
+        return around, best, same, start
 
     def _remember(self, body: Body, old: Body | None) -> None:
         """A body in the place of the one that it goes on from."""

@@ -214,8 +214,7 @@ class Desk:
         read = self._reader.read(body, form)
         given = read.given
         call.model = str(given.get("model") or _model_in(request.target))
-        known = read.known() if read.said else None
-        asked = form.asked(given, known=known) if form.said_in in given else None
+        asked = read.asked()
         if asked is None or not asked.messages:
             return
         if call.counts:

@@ -252,15 +252,17 @@ class LogFile:
     def size(self) -> int:
         return self._end
 
-    def write(self, data: bytes) -> None:
-        """Append whole lines and return when they are on disk; on failure nothing is added."""
+    def write(self, data: bytes, *, lasting: bool = True) -> None:
+        """Append whole lines and return when they are on disk, `lasting` even if the power fails right
+        afterwards; on failure nothing is added."""
         if self._fd < 0:
             raise LedgerError(f"The session file {self.path} is closed.")
         try:
             written = os.write(self._fd, data)
             while written < len(data):
                 written += os.write(self._fd, data[written:])
-            sync(self._fd)
+            if lasting:
+                sync(self._fd)
         except OSError as error:
             self._take_back()
             why = "the disk is full" if error.errno == errno.ENOSPC else error.strerror
