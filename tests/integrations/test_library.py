@@ -15,18 +15,6 @@ from lamina.errors import GateRefused, UsageError
 pytestmark = pytest.mark.spec("I1")
 
 
-@pytest.fixture
-def project(tmp_path: Path) -> Path:
-    folder = tmp_path / "shop"
-    folder.mkdir()
-    return folder
-
-
-@pytest.fixture
-def home(tmp_path: Path) -> Path:
-    return tmp_path / "home"
-
-
 def test_what_was_remembered_is_recalled_by_another_process(project: Path, home: Path) -> None:
     with lamina.Memory(project, home=home) as memory:
         outcome = memory.remember("Deploys never happen on Fridays.")

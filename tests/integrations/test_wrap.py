@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
-import random
 import re
 import subprocess
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from pathlib import Path
@@ -19,6 +18,7 @@ import anthropic
 import openai
 import pydantic
 import pytest
+from tests.integrations.conftest import READ, lines
 from tests.wire.cache import PromptCache
 from tests.wire.server import Answer, WireServer, fails, says
 
@@ -31,29 +31,6 @@ from lamina.messages import Usage
 Json = dict[str, Any]
 pytestmark = pytest.mark.spec("I1")
 MODEL = "claude-sonnet-4-6"
-READ = {
-    "name": "Read",
-    "description": "Reads a file.",
-    "input_schema": {"type": "object", "properties": {"file_path": {"type": "string"}}},
-}
-
-
-@pytest.fixture
-def project(tmp_path: Path) -> Path:
-    folder = tmp_path / "shop"
-    folder.mkdir()
-    return folder
-
-
-@pytest.fixture
-def home(tmp_path: Path) -> Path:
-    return tmp_path / "home"
-
-
-@pytest.fixture
-def bare(wire: WireServer) -> Iterator[anthropic.Anthropic]:
-    with anthropic.Anthropic(base_url=wire.anthropic_url, api_key="k", max_retries=0) as client:
-        yield client
 
 
 @pytest.fixture
@@ -73,11 +50,6 @@ def called(number: int, tool: str = "Read", **given: Any) -> Json:
 def gave(number: int, words: str) -> Json:
     block = {"type": "tool_result", "tool_use_id": f"call{number}", "content": words}
     return {"role": "user", "content": [block]}
-
-
-def lines(seed: str, count: int = 60) -> str:
-    rng = random.Random(seed)
-    return "\n".join(f"def step_{n}(): return {rng.random()}" for n in range(count))
 
 
 def ask(client: Any, messages: list[Json], **given: Any) -> Any:

@@ -3,51 +3,45 @@
 from __future__ import annotations
 
 import json
-import random
 import re
 import subprocess
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import anthropic
 import openai
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.examples import examples
+from tests.integrations.conftest import READ, lines
 from tests.wire.cache import PromptCache
 from tests.wire.server import Answer, WireServer, fails
 
 import lamina
+from lamina.cli.main import main
 from lamina.config import load
 from lamina.conversation.bodies import ANTHROPIC, FORMS, Form
 from lamina.conversation.kept import Conversations
+from lamina.integrations.mcp_calls import Calls
 from lamina.messages import Usage, dicts
+
+if TYPE_CHECKING:
+    import anthropic
 
 Json = dict[str, Any]
 pytestmark = [pytest.mark.spec("I1"), pytest.mark.spec("L4.1")]
 MODEL, WINDOW = "claude-haiku-4-5", 200_000
 CHAT = FORMS["openai"]["chat.completions"]
 RESPONSES = FORMS["openai"]["responses"]
-READ: Json = {
-    "name": "Read",
-    "description": "Reads a file.",
-    "input_schema": {"type": "object", "properties": {"file_path": {"type": "string"}}},
-}
 READ_CHAT: Json = {
     "type": "function",
     "function": {"name": "Read", "parameters": READ["input_schema"]},
 }
 ASKED = "Make the tests of the payment service pass, and never touch the ledger's schema."
-
-
-def lines(seed: str, count: int) -> str:
-    rng = random.Random(seed)
-    return "\n".join(f"def step_{n}(): return {rng.random()}" for n in range(count))
 
 
 def rounds(form: Form, number: int, words: str) -> list[Json]:
@@ -59,10 +53,11 @@ def rounds(form: Form, number: int, words: str) -> list[Json]:
             "thinking": f"Part {number} next.",
             "signature": f"s{number}",
         }
+        says = {"type": "text", "text": f"Part {number} it is."}
         call = {"type": "tool_use", "id": name, "name": "Read", "input": {"file_path": path}}
         result = {"type": "tool_result", "tool_use_id": name, "content": words}
         return [
-            {"role": "assistant", "content": [thought, call]},
+            {"role": "assistant", "content": [thought, says, call]},
             {"role": "user", "content": [result]},
         ]
     given = {"name": "Read", "arguments": json.dumps({"file_path": path})}
@@ -84,18 +79,6 @@ def size_of(body: Json) -> int:
 
 
 @pytest.fixture
-def project(tmp_path: Path) -> Path:
-    folder = tmp_path / "shop"
-    folder.mkdir()
-    return folder
-
-
-@pytest.fixture
-def home(tmp_path: Path) -> Path:
-    return tmp_path / "home"
-
-
-@pytest.fixture
 def strict(wire: WireServer) -> WireServer:
     """A server that refuses what is longer than the window, as providers do."""
 
@@ -107,12 +90,6 @@ def strict(wire: WireServer) -> WireServer:
 
     wire.rule = served
     return wire
-
-
-@pytest.fixture
-def bare(wire: WireServer) -> Iterator[anthropic.Anthropic]:
-    with anthropic.Anthropic(base_url=wire.anthropic_url, api_key="k", max_retries=0) as client:
-        yield client
 
 
 def ask(client: Any, messages: list[Json], **more: Any) -> None:
@@ -268,6 +245,97 @@ def test_a_branch_behind_the_summary_has_it_and_one_before_it_is_whole(
     early = [*messages[:5], *rounds(ANTHROPIC, 90, "Nothing.")]
     ask(client, early)
     assert sent(strict) == early
+
+
+# ---- the notes that it stands on
+
+
+def notes_of(home: Path) -> dict[str, str]:
+    """The notes of each conversation that has some, by its name."""
+    found = home.glob("projects/*/conversations/*/session-memory/summary.md")
+    return {path.parents[1].name: path.read_text("utf-8") for path in found}
+
+
+def sources(home: Path) -> list[str]:
+    """What the summaries of all conversations were made from."""
+    logs = home.glob("projects/*/conversations/*.jsonl")
+    entries = [json.loads(line) for log in logs for line in log.read_text("utf-8").splitlines()]
+    return [one["boundary"]["source"] for one in entries if one.get("boundary")]
+
+
+@pytest.mark.spec("L3.2")
+@pytest.mark.spec("L3.5")
+def test_notes_are_kept_without_a_call_and_the_summary_is_made_from_them(
+    bare: anthropic.Anthropic,
+    strict: WireServer,
+    project: Path,
+    home: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    home.mkdir()
+    (home / "settings.toml").write_text("[compact]\nwindow = 60000\n")
+    client = lamina.wrap(bare, project, files=False, home=home)
+    first: Json = {"role": "user", "content": ASKED}
+    messages = work(lambda m: ask(client, m), ANTHROPIC, 7, [first], lines_each=150)
+    ((name, early),) = notes_of(home).items()
+    assert ASKED in early
+    assert "/src/part_1.py" in early
+    work(lambda m: ask(client, m), ANTHROPIC, 13, messages, start=7, lines_each=150)
+    assert len(strict.received) == 20, "no call but the program's"
+    assert set(sources(home)) == {"notes"}
+    summary = sent(strict)[0]["content"]
+    assert is_summary(sent(strict)[0])
+    assert "# Task specification" in summary
+    assert str(home) not in summary, "nobody is sent to a file that no tool can read"
+    own = ["--home", str(home), "--project", str(project)]
+    assert main(["sessions", "show", name[:8], "--notes", *own]) == 0
+    assert capsys.readouterr().out.strip() == notes_of(home)[name].strip()
+    calls = Calls(str(project), str(home))
+    assert calls.call("notes", {}) == (notes_of(home)[name], False)
+    calls.close()
+
+
+@pytest.mark.spec("L3.2")
+def test_switched_off_there_are_no_notes_and_the_record_serves(
+    bare: anthropic.Anthropic, strict: WireServer, project: Path, home: Path
+) -> None:
+    home.mkdir()
+    (home / "settings.toml").write_text("[compact]\nwindow = 60000\n[notes]\nenabled = false\n")
+    client = lamina.wrap(bare, project, files=False, home=home)
+    first: Json = {"role": "user", "content": ASKED}
+    work(lambda m: ask(client, m), ANTHROPIC, 20, [first], lines_each=150)
+    assert is_summary(sent(strict)[0])
+    assert notes_of(home) == {}
+    assert set(sources(home)) == {"local"}
+
+
+def test_a_branch_has_notes_of_its_own(
+    bare: anthropic.Anthropic, strict: WireServer, project: Path, home: Path
+) -> None:
+    client = lamina.wrap(bare, project, files=False, home=home)
+    first: Json = {"role": "user", "content": ASKED}
+    messages = work(lambda m: ask(client, m), ANTHROPIC, 3, [first], lines_each=500)
+    work(lambda m: ask(client, m), ANTHROPIC, 6, messages[:3], start=20, lines_each=500)
+    one, other = sorted(notes_of(home).values(), key=lambda words: "part_20" in words)
+    assert "part_1.py" in one
+    assert "part_0.py" in other
+    assert "part_1.py" not in other
+    assert len(strict.received) == 9
+
+
+def test_notes_that_can_not_be_written_cost_no_summary(
+    bare: anthropic.Anthropic, strict: WireServer, project: Path, home: Path
+) -> None:
+    home.mkdir()
+    (home / "settings.toml").write_text("[compact]\nwindow = 60000\n")
+    client = lamina.wrap(bare, project, files=False, home=home)
+    messages = work(lambda m: ask(client, m), ANTHROPIC, 1, [{"role": "user", "content": ASKED}])
+    (log,) = home.glob("projects/*/conversations/*.jsonl")
+    log.with_suffix("").mkdir(exist_ok=True)
+    (log.with_suffix("") / "session-memory").write_text("in the way")
+    with pytest.warns(RuntimeWarning, match="notes failed"):
+        work(lambda m: ask(client, m), ANTHROPIC, 11, messages, start=1)
+    assert is_summary(sent(strict)[0])
 
 
 # ---- the way back

@@ -52,6 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "id", nargs="?", default="", help="the session's id or a prefix of it (the last)"
     )
     show.add_argument("--result", metavar="ID", help="print one whole tool result, byte for byte")
+    show.add_argument("--notes", action="store_true", help="print the notes taken on it (layer 3)")
     searches = sessions_search.add_verbs(verbs)
     _add_folding(verbs)
     for verb in (listing, show, *searches):
@@ -219,11 +220,20 @@ def _short(session: str) -> str:
 
 
 def _show(args: argparse.Namespace, file: Path) -> int:
+    from lamina.ledger.places import NOTES
+
     session = transcript.read(file)
     if args.result:
         sys.stdout.flush()
         sys.stdout.buffer.write(transcript.whole_result(session, args.result))
         sys.stdout.buffer.flush()
+        return 0
+    if args.notes:
+        try:
+            notes = (file.with_suffix("") / NOTES).read_text("utf-8", "replace")
+        except OSError:
+            raise UsageError(f"The session {file.stem} has no notes.") from None
+        out_json({"id": file.stem, "notes": notes}) if args.json else out(harmless(notes))
         return 0
     for problem in () if args.quiet else session.problems:
         note(f"lamina: {file.name}, {problem} was skipped.")

@@ -25,7 +25,7 @@ from lamina.conversation.thread import NO_RESULT, Conversation, Place, UnaskedMo
 from lamina.errors import LaminaError, LedgerError, SessionBusy, UsageError
 from lamina.events import CacheBroke, Event, LayerFailed, quiet
 from lamina.flags import Flags
-from lamina.layers import extraction, pauses, recall
+from lamina.layers import extraction, notes, pauses, recall
 from lamina.ledger import edits, spans
 from lamina.ledger.log import PARENT, LogFile, encode
 from lamina.ledger.record import blocks_of_entry
@@ -47,7 +47,7 @@ _ALONE = "conversation.alone"  # state entry: the provider refused what we made 
 # of one, at least.
 _IN_MEMORY, _AT_HAND, _LEAST = 3_000_000, 1_000_000, 100_000
 _WAITS = 2.0  # seconds for another process that writes the same conversation
-_WAITING = ("autocompact", "collapse")  # its own program shortens it; the first, if it `compacts`
+_WAITING = ("autocompact", "collapse")  # its program shortens it; the first, unless we do
 Instead = Mapping[str, float] | None  # see `Spend.book`
 _TAKE_OUT = ("tool_results", "time_clearing", "worn_clearing")  # what needs a way back
 
@@ -303,14 +303,14 @@ class Conversations:
         def usage_of(run: Sequence[Message]) -> Usage:
             return Usage.from_json(told) if run[0] is answer else Usage()
 
-        talk.append(asked.messages[start:], time_of, usage_of)
+        said = talk.append(asked.messages[start:], time_of, usage_of)
         talk.clock.move(now)
         close_calls(state, NO_RESULT)
         if not kept.alone:
             if asked.acts and asked.recalls and start < len(asked.messages):
                 self._recall(kept)
             if asked.acts:
-                talk.make_room()
+                talk.make_room(said)
         if asked.lives or state.ledger.state(LIFE):  # ours to choose, or no longer
             pauses.choose_life(state)
         if self._broke is not quiet:  # else nobody wants to know
@@ -463,7 +463,8 @@ class Conversations:
         if looked >= end > 0:
             cursor = made.talk.state.ledger.entries[end - 1]["uuid"]
             made.talk.state.ledger.append(edits.state(extraction.CURSOR, cursor))
-        made.talk.state.ledger.append(edits.state(_ANSWERED, {}))  # nobody knows of the next one
+        for own in (_ANSWERED, notes.LAYER):  # nobody knows of the next one; notes are the other's
+            made.talk.state.ledger.append(edits.state(own, {}))
         made.note_held(0, asked.hashes[:whole])
         return made
 

@@ -16,6 +16,7 @@ from lamina.conversation.entries import entries_of
 from lamina.errors import ModelConfigError
 from lamina.events import CacheBroke, Emit, quiet
 from lamina.flags import Flags
+from lamina.layers import notes
 from lamina.ledger import edits
 from lamina.ledger.record import Ledger
 from lamina.messages import Block, Json, Message, Origin, Request, Response, Usage
@@ -175,9 +176,14 @@ class Conversation:
             self.places.append([stands.get(place) for place in range(at, at + count)])
             at += count
 
-    def make_room(self) -> None:
-        """What a turn does before a call, for a caller that can't wait: of its layers only those that
-        ask a model ever do, and these must be switched off."""
+    def make_room(self, answer: Response | None = None) -> None:
+        """What a turn does after an answer and before a call, for a caller that can't wait: of its
+        layers only those that ask a model ever do, and these must be switched off."""
+        try:
+            if answer is not None:
+                notes.keep(self.state, answer)
+        except Exception as error:  # noqa: BLE001 - booked; the next layer serves
+            self.state.layer_failed(notes.LAYER, error)
         layers = turn.make_room(self.state)
         try:
             layers.send(None)

@@ -15,7 +15,7 @@ from lamina.errors import GateRefused, LaminaError, UsageError
 from lamina.integrations import typed_prompts
 from lamina.integrations.library import Memory, linked_from
 from lamina.ledger.log import read
-from lamina.ledger.places import RESULTS, find_project_folder
+from lamina.ledger.places import NOTES, RESULTS, find_project_folder
 from lamina.ledger.record import Ledger
 from lamina.ledger.spans import expand
 from lamina.memory import blame, sync_team
@@ -141,11 +141,11 @@ class Calls:
         raise UsageError(f"Nothing in the record has the id {wanted}.")
 
     def _notes(self, asked: Json) -> str:
-        file = self._session_files(asked, "*.jsonl")[0]
-        try:
-            return (file.with_suffix("") / "session-memory" / "summary.md").read_text("utf-8")
-        except OSError:
-            return f"Session {file.stem} has no notes."
+        files = self._session_files(asked, "*.jsonl", "conversations/*.jsonl")
+        for file in files:
+            with suppress(OSError):
+                return (file.with_suffix("") / NOTES).read_text("utf-8", "replace")
+        return f"Session {files[0].stem} has no notes."
 
     def _session_files(self, asked: Json, *patterns: str) -> list[Path]:
         """The session that was named, or all; the latest first."""

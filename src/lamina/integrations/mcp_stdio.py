@@ -141,7 +141,7 @@ TOOLS: tuple[dict[str, Any], ...] = (
     _tool(
         "notes",
         "Shows the running notes of a recorded session.",
-        {"session": _text("The session's id, if it is not the latest.", 200)},
+        {"session": _text("The session's id, if it is not the latest with notes.", 200)},
     ),
 )
 

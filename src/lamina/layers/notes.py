@@ -17,7 +17,7 @@ from lamina import prompts
 from lamina.errors import StorageError
 from lamina.events import LayerActed, Warned
 from lamina.ledger import edits
-from lamina.ledger.places import write_private
+from lamina.ledger.places import NOTES, write_private
 from lamina.local import summariser
 from lamina.messages import Json, Response, as_object
 from lamina.ports import Decision, Fork
@@ -36,11 +36,30 @@ _NEW_SHARE = 1 / 3  # of the record that must be new, so that reading it all sta
 
 def check(state: State, response: Response) -> None:
     """Start an update if enough has happened since the last one. Never waits."""
+    due, ask = _due(state, response)
+    if due:
+        state.background.start(LAYER, lambda: update(state, by_model=ask))
+
+
+def keep(state: State, response: Response) -> None:
+    """The same by the rules alone, at once: for a conversation that another program leads."""
+    if _due(state, response, may_ask=False)[0]:
+        upto, size, path = _last_shown(state), state.ledger.tokens(), notes_path(state)
+        before = _ensure(path, _template(state))
+        _by_hand(state, path, before)
+        _move_cursor(state, upto, size)
+        if _read(path) != before:
+            state.emit(LayerActed(LAYER, "notes updated from the record"))
+
+
+def _due(state: State, response: Response, *, may_ask: bool = True) -> tuple[bool, bool]:
+    """Whether an update is due, and whether the model is asked for it."""
     if not state.served or not state.flags.on("notes") or not state.flags.on("autocompact"):
-        return
+        return False, False
     last = _since_compaction(state, _cursor(state))
     now = state.ledger.tokens()
     ask = not state.thrifty or (not last.get("asked") and _compacts_soon(state))
+    ask = ask and may_ask
     if not last:
         due = now >= state.flags.value("notes.first_tokens")
     else:
@@ -51,8 +70,7 @@ def check(state: State, response: Response) -> None:
             state.ledger.append(edits.state("notes", last))
         due = grown >= state.flags.value("notes.every_tokens") and _enough(state, last, response)
         due = due or (ask and state.thrifty)
-    if due:
-        state.background.start(LAYER, lambda: update(state, by_model=ask))
+    return due, ask
 
 
 def _since_compaction(state: State, last: Json) -> Json:
@@ -109,15 +127,9 @@ async def update(state: State, *, by_model: bool = True) -> None:
     else:
         by_model = False
     if not by_model:
-        mixed = _cursor(state).get("by") == "model"
-        await anyio.to_thread.run_sync(_by_hand, state, path, before, mixed)
+        await anyio.to_thread.run_sync(_by_hand, state, path, before)
     after = await anyio.to_thread.run_sync(_read, path)
-    if upto:
-        last = _cursor(state)
-        by = "model" if by_model or last.get("by") == "model" else "record"
-        asked = asked or bool(last.get("asked"))
-        cursor = {**last, "entry": upto, "tokens": tokens_now, "by": by, "asked": asked}
-        state.ledger.append(edits.state("notes", cursor))
+    _move_cursor(state, upto, tokens_now, by_model=by_model, asked=asked)
     if after != before:
         who = "by the model" if by_model else "from the record"
         state.emit(LayerActed(LAYER, f"notes updated {who}"))
@@ -134,7 +146,7 @@ def _last_shown(state: State) -> str:
 
 
 def notes_path(state: State) -> Path:
-    return state.deps.folder / "session-memory" / "summary.md"
+    return state.deps.folder / NOTES
 
 
 # ---- by a fork
@@ -181,9 +193,9 @@ async def _by_fork(state: State, fork: Fork, path: Path, before: str, template: 
 # ---- without a model
 
 
-def _by_hand(state: State, path: Path, before: str, mixed: bool) -> None:
+def _by_hand(state: State, path: Path, before: str) -> None:
     """Fill what can be copied. A model's words stay; only the current state is brought up to date."""
-    entries = list(state.ledger.entries)
+    mixed, entries = _cursor(state).get("by") == "model", list(state.ledger.entries)
     bodies = summariser.sections(state.noted.at(entries, list(range(len(entries)))))
     if mixed:
         empty = {summariser.KEYS.get(s.heading) for s in summariser.parse(before) if not s.body}
@@ -246,6 +258,17 @@ def _write(path: Path, text: str) -> None:
 
 
 # ---- the cursor
+
+
+def _move_cursor(
+    state: State, upto: str, size: int, *, by_model: bool = False, asked: bool = False
+) -> None:
+    if upto:
+        last = _cursor(state)
+        by = "model" if by_model or last.get("by") == "model" else "record"
+        asked = asked or bool(last.get("asked"))
+        cursor = {**last, "entry": upto, "tokens": size, "by": by, "asked": asked}
+        state.ledger.append(edits.state("notes", cursor))
 
 
 def _cursor(state: State) -> Json:

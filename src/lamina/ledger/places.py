@@ -23,6 +23,7 @@ from lamina.errors import StorageError
 LONGEST_SLUG = 200
 RECORD = "project.json"
 RESULTS = "tool-results"  # folder of a session to which layer 1 moves results
+NOTES = "session-memory/summary.md"  # of a session, by layer 3
 _OUTSIDE = re.compile(r"[^A-Za-z0-9]")
 
 

@@ -460,8 +460,8 @@ def too_long(text: str, section_tokens: int, total_tokens: int) -> list[str]:
 
 
 def shortened(text: str, section_tokens: int, total_tokens: int, path: str) -> str:
-    """For a compaction: over-long sections cut, with a pointer to the file."""
-    sections = parse(text)
+    """For a compaction: over-long sections cut, with a pointer to the file if there is a path."""
+    sections, cut = parse(text), f"(cut; all of it is in {path})" if path else "(cut)"
     each = min(section_tokens, max(100, total_tokens // max(1, len(sections))))
     spare = sum(max(0, each - tokens.of_text(s.body)) for s in sections)
     result: list[Section] = []
@@ -472,8 +472,6 @@ def shortened(text: str, section_tokens: int, total_tokens: int, path: str) -> s
             spare = max(0, spare - (min(size, room) - each))
         if size > room:
             body = section.body[: room * 4].rsplit("\n", 1)[0]
-            section = Section(  # noqa: PLW2901
-                section.heading, section.italic, f"{body}\n(cut; all of it is in {path})"
-            )
+            section = Section(section.heading, section.italic, f"{body}\n{cut}")  # noqa: PLW2901
         result.append(section)
     return render([s for s in result if s.body])

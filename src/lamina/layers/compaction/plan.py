@@ -13,7 +13,7 @@ from lamina.errors import UsageError
 from lamina.events import Warned
 from lamina.layers.compaction.ask import ask, asked_score
 from lamina.ledger import spans, tokens
-from lamina.ledger.places import RESULTS, write_private
+from lamina.ledger.places import NOTES, RESULTS, write_private
 from lamina.ledger.spans import Span
 from lamina.local import summariser
 from lamina.local.probes import Probe, Score, likeliest, probes_of, score
@@ -91,7 +91,7 @@ def kept_in_file(state: State, name: str, words: str) -> str:
 
 def from_notes(state: State) -> SummaryPlan | None:
     notes: Json | None = state.ledger.state("notes")
-    path = state.deps.folder / "session-memory" / "summary.md"
+    path = state.deps.folder / NOTES
     try:
         written = path.read_text("utf-8", "replace")
     except OSError:
@@ -104,7 +104,7 @@ def from_notes(state: State) -> SummaryPlan | None:
         return None
     room = budget(state, span)
     section: int = state.flags.value("notes.section_tokens")
-    text = shortened(written, section, room, str(path))
+    text = shortened(written, section, room, str(path) if state.names_files else "")
     what = _what(state, span)
     kept = _new_view(state, span, text)
     left = max(room // 4, room - tokens.of_text(text))
