@@ -85,6 +85,12 @@ def ask(
         ("$ git status", [Wanted("run", "git status")]),
         ("remember that I prefer tabs", [Wanted("remember", "I prefer tabs")]),
         ("Remember: deploys are on Friday", [Wanted("remember", "deploys are on Friday")]),
+        ("Merk dir, dass ich in Köln wohne.", [Wanted("remember", "ich wohne in Köln")]),
+        (
+            "Merk dir bitte, dass der Server im Keller steht.",
+            [Wanted("remember", "der Server steht im Keller")],
+        ),
+        ("Merk dir, dass wir Pakete rausschicken.", [Wanted("remember", "wir Pakete rausschicken")]),
         ("what do you remember about deploys?", [Wanted("recall", "deploys")]),
         ("forget that I prefer tabs", [Wanted("forget", "I prefer tabs")]),
         ("Vergiss, dass ich Tee mag.", [Wanted("forget", "ich Tee mag")]),
