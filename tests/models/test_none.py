@@ -90,7 +90,10 @@ def ask(
             "Merk dir bitte, dass der Server im Keller steht.",
             [Wanted("remember", "der Server steht im Keller")],
         ),
-        ("Merk dir, dass wir Pakete rausschicken.", [Wanted("remember", "wir Pakete rausschicken")]),
+        (
+            "Merk dir, dass wir Pakete rausschicken.",
+            [Wanted("remember", "wir Pakete rausschicken")],
+        ),
         ("what do you remember about deploys?", [Wanted("recall", "deploys")]),
         ("forget that I prefer tabs", [Wanted("forget", "I prefer tabs")]),
         ("Vergiss, dass ich Tee mag.", [Wanted("forget", "ich Tee mag")]),

@@ -63,7 +63,9 @@ def test_nine_in_ten_are_right() -> None:
 def test_what_is_to_be_kept_is_nine_times_in_ten_what_a_reader_would_keep() -> None:
     wishes = [one for one in SENTENCES if one["wish"]]
 
-    def same(kept: str, wanted: str) -> bool:  # a German clause is kept as a sentence: its verb moves
+    def same(
+        kept: str, wanted: str
+    ) -> bool:  # a German clause is kept as a sentence: its verb moves
         return sorted(kept.rstrip(".").split()) == sorted(wanted.rstrip(".").split())
 
     missed = [

@@ -14,6 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from io import BytesIO
+from itertools import islice
 from math import inf
 from pathlib import Path
 from stat import S_ISREG
@@ -121,6 +122,15 @@ def _is_whole(entry: Json) -> bool:
         isinstance(one, str) for one in cast("list[Any]", origins)
     )
     return of_text and dicts(content) == content
+
+
+def claude_directory(path: Path) -> str:
+    """Where a session began; the name of its folder does not say it exactly."""
+    with suppress(OSError):  # one that can't be read hides no other
+        for _, line in islice(lines(path), 50):
+            if directory := value_of(line).get("cwd"):
+                return str(directory)
+    return str(path.parent)
 
 
 def claude_folders(home: Path, project: Path) -> list[Path]:
