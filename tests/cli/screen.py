@@ -20,7 +20,7 @@ _UNSEEN = re.compile(
 )
 
 # The pty becomes the terminal that controls the process, so that Ctrl-C is a signal there.
-_LAUNCH = """
+LAUNCH = """
 import fcntl, sys, termios
 fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 from lamina.cli.main import main
@@ -32,14 +32,19 @@ class Screen:
     """`lamina` with the given arguments in a terminal of so many columns."""
 
     def __init__(
-        self, words: Sequence[str], cwd: Path, env: Mapping[str, str], columns: int = 100
+        self,
+        words: Sequence[str],
+        cwd: Path,
+        env: Mapping[str, str],
+        columns: int = 100,
+        launch: str = LAUNCH,
     ) -> None:
-        self._master, slave = pty.openpty()
+        self.terminal, slave = pty.openpty()
         termios.tcsetwinsize(slave, (40, columns))
         self.raw = ""
         self._read_to = 0  # of what came, escapes included: what is read stays read
         self.process = subprocess.Popen(
-            [sys.executable, "-c", _LAUNCH, *words],
+            [sys.executable, "-c", launch, *words],
             stdin=slave,
             stdout=slave,
             stderr=slave,
@@ -75,7 +80,7 @@ class Screen:
         return "".join(self.raw[place] for place in places), places
 
     def press(self, keys: str) -> None:
-        os.write(self._master, keys.encode())
+        os.write(self.terminal, keys.encode())
 
     def say(self, line: str) -> None:
         """Type a line at the prompt."""
@@ -93,13 +98,13 @@ class Screen:
         if self.process.poll() is None:
             self.process.kill()
         self.process.wait(60)
-        os.close(self._master)
+        os.close(self.terminal)
 
     def _more(self, seconds: float) -> bool:
-        if seconds <= 0 or not select.select([self._master], [], [], seconds)[0]:
+        if seconds <= 0 or not select.select([self.terminal], [], [], seconds)[0]:
             return False
         try:
-            chunk = os.read(self._master, 65_536)
+            chunk = os.read(self.terminal, 65_536)
         except OSError:  # Linux says so when the other end is closed
             return False
         for _ in range(chunk.count(b"\x1b[6n")):  # "where is the cursor?"

@@ -219,6 +219,28 @@ def test_a_copy_follows_its_original_and_goes_with_it(machine: Machine, run: Run
     assert run("sessions", "grep", "is asleep", code=1) == []
 
 
+def test_a_session_that_codex_has_archived_is_still_read(machine: Machine, run: Run) -> None:
+    (file,) = machine.place.glob(".codex/sessions/*/*/*/*.jsonl")
+    archive = machine.place / ".codex" / "archived_sessions"
+    archive.mkdir()
+    file.rename(archive / file.name)
+    assert {row["id"] for row in run("sessions", "list")} == {*AGENTS.values()}
+
+
+def test_sessions_of_older_versions_of_gemini_cli_are_read(machine: Machine, run: Run) -> None:
+    """One document instead of a log of changes."""
+    (file,) = machine.place.glob(".gemini/tmp/*/chats/*.jsonl")
+    head, *messages = map(json.loads, file.read_text().splitlines())
+    file.with_suffix(".json").write_text(json.dumps({**head, "messages": messages}, indent=2))
+    file.with_name("session-2.json").write_text("no document")
+    file.unlink()
+    assert {row["id"] for row in run("sessions", "list")} == {*AGENTS.values()}
+    (found,) = run("sessions", "grep", "Gemini is done")
+    assert found["session"] == AGENTS["gemini"]
+    assert len(run("extract", AGENTS["gemini"])["files"]) == 1
+    assert POISON not in json.dumps(run("memory", "export"))
+
+
 @pytest.mark.parametrize("content", [b"", b"garbage", b"\xff\xfe\n", b'{"type": "session_meta"}\n'])
 def test_a_file_that_is_no_session_hides_no_other(
     machine: Machine, run: Run, content: bytes

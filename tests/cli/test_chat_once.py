@@ -383,6 +383,18 @@ def test_without_a_model_and_a_rule_that_helps_the_exit_code_is_1(
     assert (ran.code, ran.json["stop"]) == (1, "unanswered")
 
 
+@pytest.mark.spec("I2")
+def test_where_something_is_looks_beyond_the_first_lines_that_speak_of_it(
+    lamina: Run, world: Path, stdin: Any
+) -> None:
+    uses = "".join(f"get(timeout={number})\n" for number in range(400))
+    (world / "project" / "a.py").write_text(uses)
+    ask = ("chat", "--model", "none", "-p", "where is the timeout handled?")
+    assert lamina(*ask).out.splitlines()[1:] == [f"a.py:{n + 1}:get(timeout={n})" for n in (0, 1)]
+    (world / "project" / "z.py").write_text("def after_timeout():\n    retry()\n")
+    assert "z.py:1:def after_timeout():" in lamina(*ask).out.splitlines()
+
+
 @pytest.mark.spec("F9")
 @pytest.mark.parametrize("file", ["settings.toml", "settings.local.toml"])
 @pytest.mark.parametrize("key", ["model", "small_model"])

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import os
 import pty
+import signal
 import termios
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.cli.screen import PROMPT, Screen
+from tests.cli.screen import LAUNCH, PROMPT, Screen
 from tests.wire.server import WireServer, says
 
 from lamina.cli.chat_commands import COMMANDS
@@ -25,12 +26,18 @@ def talk(world: Path) -> Iterator[Talk]:
     """Start a conversation whose model follows these steps."""
     screens: list[Screen] = []
 
-    def start(*steps: Any, words: tuple[str, ...] = (), columns: int = 100, **more: Any) -> Screen:
+    def start(
+        *steps: Any,
+        words: tuple[str, ...] = (),
+        columns: int = 100,
+        launch: str = LAUNCH,
+        **more: Any,
+    ) -> Screen:
         path = world / f"script{len(screens)}.json"
         path.write_text(json.dumps({"name": "demo", "steps": list(steps), **more}))
         model = [] if "--model" in words else ["--model", f"scripted:{path}"]
         env = {**os.environ, "COLUMNS": str(columns)}
-        screen = Screen(["chat", *model, *words], world / "project", env, columns)
+        screen = Screen(["chat", *model, *words], world / "project", env, columns, launch)
         screens.append(screen)
         return screen
 
@@ -253,6 +260,60 @@ def test_enter_stays_enter_between_two_prompts_and_while_something_is_printed() 
             assert os.read(slave, 10) == b"go\r"
         assert termios.tcgetattr(slave) == as_it_was
     os.close(master)
+
+
+def _is_cooked(screen: Screen) -> bool:
+    modes = termios.tcgetattr(screen.terminal)[3]
+    return bool(modes & termios.ICANON and modes & termios.ECHO)
+
+
+@pytest.mark.spec("F13")
+def test_whoever_is_ended_at_the_prompt_gives_the_terminal_back(talk: Talk) -> None:
+    screen = talk()
+    screen.expect(PROMPT)
+    screen.expect("tokens")
+    assert not _is_cooked(screen)
+    screen.process.terminate()
+    assert screen.leave() == -signal.SIGTERM
+    assert _is_cooked(screen)
+
+
+@pytest.mark.spec("F13")
+def test_ctrl_z_at_the_prompt_stops_with_the_terminal_as_it_was_and_goes_on(talk: Talk) -> None:
+    screen = talk(otherwise={"main": "Here."}, launch=_AS_A_SHELL)
+    screen.expect(PROMPT)
+    screen.expect("tokens")
+    screen.press("half\x1a")
+    screen.expect("stopped: True")
+    screen.press(" a line\r")
+    screen.expect("Here.")
+    screen.expect(PROMPT)
+    screen.press("\x04")
+    assert screen.leave() == 0
+
+
+# Runs the command as a shell does: a job of its own in front, taken back when it stops.
+_AS_A_SHELL = """
+import fcntl, os, signal, sys, termios
+fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+signal.signal(signal.SIGTTOU, signal.SIG_IGN)
+job = os.fork()
+if not job:
+    os.setpgid(0, 0)
+    os.tcsetpgrp(0, os.getpid())
+    signal.signal(signal.SIGTTOU, signal.SIG_DFL)
+    from lamina.cli.main import main
+    sys.exit(main())
+while True:
+    _, state = os.waitpid(job, os.WUNTRACED)
+    if not os.WIFSTOPPED(state):
+        sys.exit(os.waitstatus_to_exitcode(state))
+    modes = termios.tcgetattr(0)[3]
+    os.tcsetpgrp(0, os.getpid())
+    print("stopped:", bool(modes & termios.ICANON and modes & termios.ECHO), flush=True)
+    os.tcsetpgrp(0, job)
+    os.kill(job, signal.SIGCONT)
+"""
 
 
 @pytest.mark.spec("I2", "L5.6")

@@ -331,4 +331,4 @@ def test_whoever_comes_from_claude_code_is_told_of_its_memory(lamina: Run, world
     assert "Claude Code has" not in lamina().err
     (memory / "db.md").write_text("---\nname: db\n---\nThe database is PostgreSQL 16.\n")
     said = lamina().err
-    assert "a memory of this project (1 file): `lamina memory list --claude`" in said
+    assert "a memory of this project (1 file): `lamina memory list --claude " in said

@@ -45,6 +45,21 @@ def test_the_first_memory_makes_folders_for_its_owner_alone(
     assert {stat.S_IMODE(folder.stat().st_mode) for folder in made} == {0o700}
 
 
+@pytest.mark.parametrize(
+    ("said", "kind"),
+    [
+        ("I prefer short answers.", "feedback"),
+        ("I'm a nurse at the harbour clinic.", "user"),
+        ("Deploys never happen on Fridays.", "project"),
+    ],
+)
+def test_what_is_added_without_a_type_is_of_the_project_unless_it_is_of_the_user(
+    lamina: Run, said: str, kind: str
+) -> None:
+    assert lamina("memory", "add", said).code == 0
+    assert [one["type"] for one in lamina("memory", "list", "--json").json] == [kind]
+
+
 def test_a_memory_is_added_listed_shown_found_and_forgotten(lamina: Run, directory: Path) -> None:
     ran = lamina("memory", "add", "Deploys never happen on Fridays. Ask Ines.", "--type", "project")
     assert (ran.code, ran.out) == (

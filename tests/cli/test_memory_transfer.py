@@ -116,7 +116,12 @@ def test_a_project_that_claude_code_remembers_is_told_so(
     folder.mkdir(parents=True)
     (folder / "host.md").write_text("Builds run on QUINCE.\n")
     assert main(places) == 0
-    assert "lamina memory import claude" in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert "lamina memory import claude" in told
+    # With a home of one's own --claude alone would look there; as printed it finds them.
+    words = told.partition("`lamina ")[2].partition("`")[0].split()
+    assert main(words) == 0
+    assert "host.md" in capsys.readouterr().out
 
 
 def test_all_projects_are_looked_at_together(run: Run, tmp_path: Path) -> None:
@@ -131,6 +136,32 @@ def test_all_projects_are_looked_at_together(run: Run, tmp_path: Path) -> None:
         assert [row["project"] for row in rows] == names
         assert [len(row[verb[0]]) for row in rows] == [1, 1]
     assert [row["audit"]["checked"] for row in run("audit", "--all")] == [1, 1]
+
+
+def test_all_projects_are_those_of_claude_code_too_and_its_files_are_only_read(
+    run: Run, tmp_path: Path
+) -> None:
+    run("add", "The bakery server is called QUINCE.", "--type", "reference")
+    other, here = (
+        tmp_path / ".claude" / "projects" / str(place).replace("/", "-").replace("_", "-")
+        for place in (tmp_path / "an.other", tmp_path / "shop")
+    )
+    other = other.with_name(other.name.replace(".", "-"))
+    for folder in (other, here):
+        (folder / "memory").mkdir(parents=True)
+        (folder / "memory" / "host.md").write_text("Builds run on QUINCE.\n")
+    (other / "s.jsonl").write_text(json.dumps({"cwd": str(tmp_path / "an.other")}) + "\n")
+    before = {one: one.stat().st_mtime_ns for one in (tmp_path / ".claude").rglob("*")}
+    for verb in (["list"], ["search", "quince"]):
+        rows = run(*verb, "--all")
+        assert sorted((row["project"], row["agent"], len(row[verb[0]])) for row in rows) == [
+            (str(tmp_path / "an.other"), "Claude Code", 1),
+            (str(tmp_path / "shop"), "Claude Code", 1),
+            (str(tmp_path / "shop"), "Lamina", 1),
+        ]
+        if verb == ["list"]:
+            now = {one: one.stat().st_mtime_ns for one in (tmp_path / ".claude").rglob("*")}
+            assert now == before
 
 
 def test_one_command_takes_an_import_back_and_the_next_the_one_before(

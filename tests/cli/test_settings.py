@@ -93,6 +93,14 @@ def test_explain_names_the_winner_and_those_that_it_beat(
     ]
 
 
+@pytest.mark.parametrize("option", [("--user",), ("--user", "--quiet")])
+def test_an_option_may_stand_anywhere(lamina: Run, option: tuple[str, ...]) -> None:
+    assert lamina("settings", "set", *option, "recall.max_files", "3").code == 0
+    assert lamina("settings", *option, "recall.max_files").out == "3\n"
+    wrong = lamina("settings", "set", *option, "recall.max_files", "--bogus", "3")
+    assert (wrong.code, "--bogus" in wrong.err) == (2, True)
+
+
 def test_set_keeps_comments_and_everything_else(lamina: Run, world: Path) -> None:
     path = world / "home" / "settings.toml"
     path.parent.mkdir()

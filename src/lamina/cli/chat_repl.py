@@ -7,9 +7,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-import os
 import sys
-import termios
 import threading
 import time
 from collections.abc import Callable, Generator, Iterator
@@ -26,6 +24,7 @@ from lamina.cli.main import DONE
 from lamina.cli.terminal import (
     StatusLine,
     WordWrap,
+    given_back,
     harmless,
     note,
     one_line,
@@ -33,6 +32,7 @@ from lamina.cli.terminal import (
     plural,
     stream,
     style,
+    unread,
     width,
     wrapped,
 )
@@ -93,27 +93,10 @@ def _typed_ahead() -> list[KeyPress]:
 
     keys = get_typeahead(get_app_session().input)
     parser = Vt100Parser(keys.append)
-    parser.feed(_unread(sys.stdin.fileno()).decode(errors="replace"))
+    parser.feed(unread(sys.stdin.fileno()).decode(errors="replace"))
     parser.flush()
     # A terminal that nobody reads raw ends its lines with \n; to the prompt that is another key.
     return [KeyPress(Keys.Enter, "\r") if one.key == Keys.ControlJ else one for one in keys]
-
-
-def _unread(terminal: int) -> bytes:
-    """All that waits in the terminal, also a line that has not been ended."""
-    if not os.isatty(terminal):
-        return b""
-    as_it_was = termios.tcgetattr(terminal)
-    at_once = [*as_it_was[:3], as_it_was[3] & ~termios.ICANON, *as_it_was[4:6], [*as_it_was[6]]]
-    at_once[6][termios.VMIN] = at_once[6][termios.VTIME] = 0
-    termios.tcsetattr(terminal, termios.TCSANOW, at_once)
-    try:
-        found = b""
-        while more := os.read(terminal, 65_536):
-            found += more
-        return found.replace(b"\0", b"\x04")  # what Linux makes of Ctrl-D while nobody reads
-    finally:
-        termios.tcsetattr(terminal, termios.TCSANOW, as_it_was)
 
 
 def _type(keys: list[KeyPress]) -> None:
@@ -158,7 +141,7 @@ class Editor:
         answers: dict[str, Literal["once", "always", "no"]] = {
             "y": "once", "yes": "once", "a": "always", "always": "always", "n": "no", "no": "no",
         }  # fmt: skip
-        question, choices = PromptSession[str](), "  y(es), a(lways) or n(o)? "
+        question, choices = PromptSession[str](enable_suspend=True), "  y(es), a(lways) or n(o)? "
         with keys_as_pressed():
             ahead = _typed_ahead()
             ask()
@@ -180,6 +163,7 @@ class Editor:
             prompt_continuation="  ",
             enable_history_search=False,
             completer=self._completer(),
+            enable_suspend=True,
             complete_while_typing=False,  # only at Tab
         )
 
@@ -262,7 +246,8 @@ def warm_up(model: str) -> None:
 
 def talk(wish: dict[str, Any], *, quiet: bool) -> int:
     """Talk until the user leaves; returns the exit code."""
-    return anyio.run(Conversation(wish, quiet=quiet).run)
+    with given_back():
+        return anyio.run(Conversation(wish, quiet=quiet).run)
 
 
 class Conversation:

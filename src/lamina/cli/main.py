@@ -174,7 +174,7 @@ def _run(words: list[str]) -> int:
     parser = build_parser(name)
     end = words.index("--") if name == "wrap" and "--" in words else len(words)
     try:
-        args, unknown = parser.parse_known_args(words[:end])
+        args, unknown = _parsed(parser, words[:end])
         args.behind = words[end + 1 :]  # another program's own
     except SystemExit as leaving:  # --help and --version have printed
         return int(leaving.code or DONE)
@@ -189,19 +189,40 @@ def _run(words: list[str]) -> int:
     return _module(name).run(args)
 
 
+def _parsed(
+    parser: argparse.ArgumentParser, words: list[str]
+) -> tuple[argparse.Namespace, list[str]]:
+    """argparse takes the words of one argument only side by side: those that come behind an option
+    (`settings set --local KEY VALUE`) are put before it."""
+    args, unknown = parser.parse_known_args(words)
+    options = [at for at, word in enumerate(words) if word.startswith("-")]
+    end = len(words) - len(unknown)
+    if not unknown or words[end:] != unknown or unknown[0].startswith("-"):
+        return args, unknown
+    for at in reversed(options):
+        tried = parser.parse_known_args([*words[:at], *unknown, *words[at:end]])
+        if not tried[1]:
+            return tried
+    return args, unknown
+
+
 def _tell_of_claude_code(args: argparse.Namespace) -> None:
     """Whoever comes from Claude Code has memories of this project already."""
-    from lamina.cli.memory_transfer import claude_memory
-    from lamina.cli.options import config_of
+    from lamina.cli.memory_transfer import claude_home, claude_memory
+    from lamina.cli.options import command, config_of
     from lamina.cli.terminal import note, plural
 
-    folder = claude_memory(config_of(args))
+    config = config_of(args)
+    folder = claude_memory(config)
     found = [one for one in folder.glob("*.md") if one.name != "MEMORY.md" and not args.claude]
     if found:
         files = plural(len(found), "file")
+        elsewhere = args.home or os.environ.get("LAMINA_HOME")  # --claude alone would mean that one
+        theirs = {"claude": True, "home": str(claude_home()) if elsewhere else None}
+        shows = command(type(args)(**vars(args) | theirs), "memory list")
+        takes = command(args, "memory import claude")
         note(
-            f"\nClaude Code has a memory of this project ({files}): `lamina memory list --claude` "
-            "shows it, `lamina memory import claude` takes it over."
+            f"\nClaude Code has a memory of this project ({files}): {shows} shows it, {takes} takes it over."
         )
 
 

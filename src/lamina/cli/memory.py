@@ -9,7 +9,7 @@ import argparse
 import contextlib
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -32,7 +32,7 @@ from lamina.cli.terminal import (
 )
 from lamina.errors import UsageError
 from lamina.events import Event, MemoryAdopted, Warned
-from lamina.ledger.places import known_projects
+from lamina.ledger.places import known_projects, slug
 from lamina.memories import MEMORY_TYPES, Memory
 
 if TYPE_CHECKING:
@@ -113,7 +113,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def _add_adding(verbs: Any) -> argparse.ArgumentParser:
     add = add_verb(verbs, "add", "write a memory and its line in the index")
     add.add_argument("text", nargs="?", help="the text; without it, read from stdin or $EDITOR")
-    add.add_argument("--type", choices=MEMORY_TYPES, default="project", help="its type (project)")
+    of_itself = "its type (project; what you say of yourself is told apart)"
+    add.add_argument("--type", choices=MEMORY_TYPES, help=of_itself)
     add.add_argument("--name", help="its title (the first words)")
     add.add_argument("--description", help="one line to find it by (the first sentence)")
     add.add_argument("--file", help="the file's name (made from type and title)")
@@ -148,23 +149,39 @@ def _everywhere(args: argparse.Namespace, config: Config) -> int:
 
     codes: list[int] = []
     values: list[dict[str, object]] = []
-    for project in known_projects(config.own_home):
-        here = argparse.Namespace(**{**vars(args), "project": project, "all": False})
+    own = [(project, "", dict[str, object]()) for project in known_projects(config.own_home)]
+    for project, agent, where in own if config.claude else [*own, *_of_claude_code(config)]:
+        here = argparse.Namespace(**{**vars(args), "project": project, "all": False, **where})
         with open_store(config_of(here)) as store:
             if not store.list():
                 continue
         if not args.json:
-            out(style(harmless(project), "bold"))
+            out(style(harmless(f"{project}{agent and f' ({agent})'}"), "bold"))
             codes.append(run(here))
             continue
         with contextlib.redirect_stdout(io.StringIO()) as said:
             codes.append(run(here))
-        values.append({"project": project, args.verb: json.loads(said.getvalue())})
+        about = {"project": project, "agent": agent or "Lamina"}
+        values.append({**about, args.verb: json.loads(said.getvalue())})
     if args.json:
         out_json(values)
     elif not codes:
         note("No project has memories yet.")
     return max(codes, default=0)
+
+
+def _of_claude_code(config: Config) -> Iterator[tuple[str, str, dict[str, object]]]:
+    """The projects of which Claude Code has memories, and the options that lead to them. A folder's name
+    does not say where its project is: a session in it does, or one of ours, or a path stands in."""
+    from lamina.recall.transcripts import claude_directory
+
+    home = memory_transfer.claude_home()
+    for folder in sorted((home / "projects").glob("*/memory")):
+        named = map(claude_directory, folder.parent.glob("*.jsonl"))
+        known = (*named, str(config.project), *known_projects(config.own_home))
+        name = folder.parent.name
+        project = next((one for one in known if slug(one) == name), f"/{name[1:]}")
+        yield project, "Claude Code", {"home": str(home), "claude": True}
 
 
 def open_store(config: Config, *, quiet: bool = True, agent: str = "") -> MemoryStore:
@@ -258,6 +275,7 @@ def _show(args: argparse.Namespace, store: MemoryStore) -> int:
 
 
 def _add(args: argparse.Namespace, store: MemoryStore) -> int:
+    from lamina.local.extractor import kind_added
     from lamina.memory import proposed
 
     text = args.text
@@ -269,7 +287,7 @@ def _add(args: argparse.Namespace, store: MemoryStore) -> int:
         raise UsageError("There is no text to remember. Give it as an argument or on stdin.")
     proposal = proposed(
         text,
-        type=args.type,
+        type=args.type or kind_added(text),
         store=store,
         name=args.name or "",
         description=args.description or "",

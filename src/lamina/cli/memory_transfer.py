@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import secrets
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -180,14 +181,15 @@ def _undo(args: argparse.Namespace, store: MemoryStore) -> int:
 # ---- reading what others wrote
 
 
+def claude_home() -> Path:
+    return Path(os.environ.get("CLAUDE_CONFIG_DIR") or "~/.claude").expanduser()
+
+
 def claude_memory(config: Config) -> Path:
     """Where Claude Code keeps what it remembers of this project, whether there is any or not."""
-    import os
-
     from lamina.memory import memory_place
 
-    home = Path(os.environ.get("CLAUDE_CONFIG_DIR") or "~/.claude").expanduser()
-    return memory_place(home, config.project, claude=True).directory
+    return memory_place(claude_home(), config.project, claude=True).directory
 
 
 def _read(source: Path) -> tuple[MemoryType, list[Found]]:

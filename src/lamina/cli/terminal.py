@@ -9,9 +9,12 @@ import json
 import os
 import re
 import shutil
+import signal
 import sys
+import termios
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Generator, Sequence
+from contextlib import contextmanager
 from typing import Any, TextIO
 
 _STYLES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
@@ -352,3 +355,50 @@ class Progress(StatusLine):
             share = f"{done / 1e6:.0f} of {max(done, total) / 1e6:.0f} MB"
             self.say(f"{self._doing}: {share} (Ctrl-C stops)")
             self._next = time.monotonic() + 0.2
+
+
+# ---- the terminal itself
+
+
+@contextmanager
+def given_back() -> Generator[None]:
+    """Whoever is stopped (Ctrl-Z) or ended inside gives the terminal back as it was."""
+    from prompt_toolkit.application import get_app_session
+
+    session, terminal = get_app_session(), sys.stdin.fileno()
+    as_it_was = termios.tcgetattr(terminal)
+
+    def give_back(number: int, _: object) -> None:
+        now = termios.tcgetattr(terminal)
+        if session.app is not None:
+            session.app.renderer.erase()
+        termios.tcsetattr(terminal, termios.TCSANOW, as_it_was)
+        signal.signal(number, signal.SIG_DFL)
+        signal.raise_signal(number)
+        signal.signal(number, give_back)  # it was stopped, and goes on
+        termios.tcsetattr(terminal, termios.TCSANOW, now)
+
+    numbers = (signal.SIGTERM, signal.SIGTSTP)
+    before = [(number, signal.signal(number, give_back)) for number in numbers]
+    try:
+        yield
+    finally:
+        for number, handler in before:
+            signal.signal(number, handler)
+
+
+def unread(terminal: int) -> bytes:
+    """All that waits in the terminal, also a line that has not been ended."""
+    if not os.isatty(terminal):
+        return b""
+    as_it_was = termios.tcgetattr(terminal)
+    at_once = [*as_it_was[:3], as_it_was[3] & ~termios.ICANON, *as_it_was[4:6], [*as_it_was[6]]]
+    at_once[6][termios.VMIN] = at_once[6][termios.VTIME] = 0
+    termios.tcsetattr(terminal, termios.TCSANOW, at_once)
+    try:
+        found = b""
+        while more := os.read(terminal, 65_536):
+            found += more
+        return found.replace(b"\0", b"\x04")  # what Linux makes of Ctrl-D while nobody reads
+    finally:
+        termios.tcsetattr(terminal, termios.TCSANOW, as_it_was)

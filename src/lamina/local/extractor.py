@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 from lamina.local import finding
 from lamina.local.facts import (
     ASKS_FOR_HELP,
+    MYSELF,
     correction,
     date_that_matters,
     fitting,
@@ -195,13 +196,15 @@ def kind_of(fact: str) -> MemoryType:
     message = typed_sentences([asked], datetime(2000, 1, 1, tzinfo=UTC))
     found = wish(message, 0, LANGUAGES[message[0].lang]) if message else None
     if found is None:
-        return "user" if _ABOUT_ME.search(fact) else "project"
+        return "user" if MYSELF.search(fact) else "project"
     if found.certain:
         return found.type
     return fitting(opinion(message, 0).type, found.text)
 
 
-_ABOUT_ME = re.compile(r"\b(?:i|i'm|my|me|mine)\b", re.IGNORECASE)
+def kind_added(fact: str) -> MemoryType:
+    """The type of what the user writes down as a memory: a fact of the project, unless it is of them."""
+    return kind_of(fact) if MYSELF.search(fact) else "project"
 
 
 def _finds_in(message: list[Sentence], foreign: str) -> list[Find]:

@@ -35,12 +35,12 @@ def wish(message: list[Sentence], place: int, rules: Cues) -> Find | None:
 def fitting(kind: MemoryType, text: str) -> MemoryType:
     """The type of an asked-for statement, where its grammar is against what it reads like: what speaks
     of neither the user nor the agent is a fact of the project."""
-    if kind == "user" and not _MYSELF.search(text):
+    if kind == "user" and not MYSELF.search(text):
         return "project"
     return "project" if kind == "feedback" and _IS_SO.match(text) else kind
 
 
-_MYSELF = words("telling.myself")
+MYSELF = words("telling.myself")
 _IS_SO = Listed("telling.is_so")
 
 

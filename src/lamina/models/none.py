@@ -30,8 +30,8 @@ from lamina.messages import (
 from lamina.ports import Capabilities
 from lamina.text.asks import classify
 from lamina.text.lists import Listed
-from lamina.text.terms import DOINGS, beginning, best_lines
-from lamina.text.wording import content_stems
+from lamina.text.terms import DOINGS, beginning, best_lines, narrower
+from lamina.text.wording import words_asked
 
 Wish = Literal["read", "list", "search", "run", "remember", "forget", "recall", "about", "where"]
 
@@ -108,7 +108,7 @@ def _wanted(wish: Wish, match: re.Match[str]) -> Iterator[Wanted]:
     elif wish == "about":
         yield Wanted(wish, _READMES)
     elif wish == "where":
-        if stems := {beginning(word) for word in _content_words(match["words"])}:
+        if stems := {beginning(word) for word in words_asked(match["words"])}:
             yield Wanted(wish, "|".join(map(re.escape, sorted(stems - DOINGS or stems))), _CODE)
     elif wish == "read":
         for file in dict.fromkeys(one["file"] for one in _FILES.finditer(match["words"])):
@@ -130,11 +130,8 @@ def _glob(found: Mapping[str, str | None]) -> str:
 
 
 def _unquoted(words: str) -> str:
-    stripped = words.strip()
-    for mark in "`'\"":
-        if len(stripped) > 1 and stripped[0] == stripped[-1] == mark:
-            return stripped[1:-1]
-    return stripped
+    bare = words.strip()
+    return bare[1:-1] if len(bare) > 1 and bare[0] == bare[-1] in ("`", "'", '"') else bare
 
 
 # ---- the input of a tool, by its own schema
@@ -188,15 +185,9 @@ def _filled(name: str, schema: Mapping[str, Any], words: str) -> Any:
 
         guess = kind_of(words)
         return guess if guess in choices else choices[0]
-    match schema.get("type"):
-        case "array":
-            return [words]
-        case "boolean":
-            return False
-        case "integer" | "number":
-            return 0
-        case _:
-            return title_of(words) if name in ("name", "title") else " ".join(words.split())
+    plain = title_of(words) if name in ("name", "title") else " ".join(words.split())
+    others: Json = {"array": [words], "boolean": False, "integer": 0, "number": 0}
+    return others.get(str(schema.get("type")), plain)
 
 
 SHOWN_LINES = 20
@@ -226,8 +217,6 @@ _PART = re.compile(r"\[L(ines [\d,]+ to [\d,]+ of [\d,]+);.*\]")  # what Read sa
 _SAVED = re.compile(r"Memory \(saved ([^)]*)\): (.*)")
 _NOTHING = ("", "No matches.")
 _BEST = 8  # lines that answer "where is …?"
-_WORD = re.compile(r"[a-z0-9][a-z0-9_-]+")
-_EMPTY_WORDS = Listed("requests.empty")
 
 
 class NoModel:
@@ -311,12 +300,19 @@ def _worth_keeping(statement: str) -> list[str]:
 
 
 def _then(request: Request, results: Sequence[Block]) -> list[Block]:
-    """The README that was looked for is read; what no code speaks of is looked for in all files."""
+    """The README that was looked for is read; what no code speaks of is looked for in all files; and
+    where there is more than was shown, the lines that would come first are looked for."""
     use = _uses(request).get(str(results[0].get("tool_use_id"))) if len(results) == 1 else None
     given = as_object(use["input"]) if use and not _failed(results[0]) else {}
     found = text_of(results[0].get("content") or "") if given else ""
-    if given.get("glob") == _CODE and found.partition("\n")[0] in _NOTHING:
-        return _act(request, [Wanted("where", str(given["pattern"])[4:])])[0]
+    stems = str(given.get("pattern"))[4:]
+    if _is_where(given) and "(" not in stems:
+        if given.get("glob") == _CODE and found.partition("\n")[0] in _NOTHING:
+            return _act(request, [Wanted("where", stems)])[0]
+        if "Narrow the search" in found[-200:]:
+            place = str(given.get("glob") or "")
+            calls, failed = _act(request, [Wanted("where", narrower(stems.split("|")), place)])
+            return [] if failed else calls
     if _READMES not in given.values():
         return []
     files = [line for line in found.split("\n") if "." in line]
@@ -370,13 +366,28 @@ def _act(request: Request, wanted: Sequence[Wanted]) -> tuple[list[Block], bool]
 
 def _report(request: Request, results: Sequence[Block]) -> str:
     uses = _uses(request)
+    asked = [*uses.values()][-2:]
+    if len(asked) == 2 and all(_is_where(as_object(one["input"])) for one in asked):
+        first, second = (str(one["input"]["pattern"])[4:] for one in asked)
+        if second == narrower(first.split("|")):  # together they are the answer
+            said = {str(one.get("tool_use_id")): one for one in _blocks(request)}
+            found = [text_of(said[str(one["id"])].get("content") or "") for one in asked]
+            return _lines_found(f"(?i){first}", "\n".join(found))
     parts = [_report_one(uses.get(str(result.get("tool_use_id"))), result) for result in results]
     return "\n\n".join(parts)
 
 
+def _is_where(given: Json) -> bool:
+    """Is it a search for where something is, not for these very words?"""
+    return str(given.get("pattern") or "").startswith("(?i)")
+
+
+def _blocks(request: Request) -> Iterator[Block]:
+    return (block for said in request.messages for block in blocks_of(said["content"]))
+
+
 def _uses(request: Request) -> dict[str, Block]:
-    blocks = (block for said in request.messages for block in blocks_of(said["content"]))
-    return {str(block.get("id")): block for block in blocks if block.get("type") == "tool_use"}
+    return {str(one.get("id")): one for one in _blocks(request) if one.get("type") == "tool_use"}
 
 
 def _report_one(use: Block | None, result: Block) -> str:
@@ -417,7 +428,7 @@ def _failure(name: str, subject: str, output: str) -> str:
 
 
 def _lines_found(subject: str, output: str) -> str:
-    asked = subject.startswith("(?i)")  # where something is, not for these very words
+    asked = _is_where({"pattern": subject})
     lines = output.splitlines()
     if output.partition("\n")[0] in _NOTHING:
         return _FOUND_NONE if asked else f"Nothing for {_plain(subject)}."
@@ -458,13 +469,13 @@ def _count(lines: Sequence[str], what: str) -> str:
 
 def _remembered(request: Request, question: str) -> str:
     """The lines of recalled memories that share the most words with the question."""
-    wanted = _content_words(question)
+    wanted = words_asked(question)
     best: list[tuple[int, int, str]] = []
     place = 0
     for reminder in _reminders(request):
         for line in reminder.splitlines():
             place += 1
-            score = len(wanted & _content_words(line))
+            score = len(wanted & words_asked(line))
             if score:
                 best.append((-score, place, line.strip()))
     if not best:
@@ -486,14 +497,3 @@ def _reminders(request: Request) -> list[str]:
             found = [one for one in found if not (gone and one.split("\n", 1)[0].endswith(gone))]
             found += [one.strip() for one in _REMINDER.findall(said) if "Memory (saved" in one]
     return found
-
-
-def _content_words(sentence: str) -> set[str]:
-    found = {
-        _stem(word) for word in _WORD.findall(sentence.lower()) if not _EMPTY_WORDS.fullmatch(word)
-    }
-    return found if sentence.isascii() else found | content_stems(sentence)
-
-
-def _stem(word: str) -> str:
-    return word[:-1] if len(word) > 3 and word.endswith("s") and not word.endswith("ss") else word

@@ -125,6 +125,15 @@ def _is_whole(entry: Json) -> bool:
     return of_text and dicts(content) == content
 
 
+def claude_directory(path: Path) -> str:
+    """Where a session began; the name of its folder does not say it exactly."""
+    with suppress(OSError):  # one that can't be read hides no other
+        for _, line in islice(lines(path), 50):
+            if directory := value_of(line).get("cwd"):
+                return str(directory)
+    return str(path.parent)
+
+
 def claude_folders(home: Path, project: Path) -> list[Path]:
     """Where Claude Code keeps a project's transcripts: by the path as given and by the real one. A
     long name ends in a hash of its own kind there."""

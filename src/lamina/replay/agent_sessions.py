@@ -31,9 +31,16 @@ from lamina.ledger.places import (
     write_private,
 )
 from lamina.messages import Json, as_object
-from lamina.recall.transcripts import claude_folders, claude_texts, lines, value_of
+from lamina.recall.transcripts import (
+    claude_directory,
+    claude_folders,
+    claude_texts,
+    lines,
+    value_of,
+)
 from lamina.replay.builder import Builder, as_blocks, moment_of
 from lamina.replay.client_logs import open_opencode, read_opencode_session
+from lamina.replay.files import read_whole
 from lamina.replay.message_lists import ListReader
 from lamina.replay.readers import is_claude_code, read_any
 from lamina.text.origins import added_by_client
@@ -258,10 +265,12 @@ def _files(folder: Path, pattern: str) -> Iterator[tuple[Path, float]]:
 
 
 def _headed(folder: Path, pattern: str) -> Iterator[tuple[Path, float, Json]]:
-    """Files with the object on their first line."""
+    """Files with the object on their first line; of a file that is one document, that."""
     for path, changed in _files(folder, pattern):
-        with suppress(OSError), path.open("rb") as file:
-            if (line := file.readline(_FIRST_LINE)).endswith(b"\n"):  # else it is being written
+        with suppress(OSError, TranscriptError), path.open("rb") as file:
+            if path.suffix == ".json":
+                yield path, changed, as_object(read_whole(path))
+            elif (line := file.readline(_FIRST_LINE)).endswith(b"\n"):  # else it is being written
                 yield path, changed, value_of(line)
 
 
@@ -271,24 +280,16 @@ def _claude_sessions(config: Config, everywhere: bool) -> Iterator[AgentSession]
     others = (home / "projects").glob("*") if everywhere else ()
     for folder in dict.fromkeys([*here, *others]):
         for path, changed in _files(folder, "*.jsonl"):
-            project = _claude_directory(path)
+            project = claude_directory(path)
             if folder in here and slug(project) != folder.name:  # it says nothing that fits better
                 project = str(config.project)
             yield AgentSession("claude-code", path.stem, path, changed, project)
 
 
-def _claude_directory(path: Path) -> str:
-    """Where a session began; the name of its folder does not say it exactly."""
-    with suppress(OSError):  # one that can't be read hides no other
-        for _, line in islice(lines(path), 50):
-            if directory := value_of(line).get("cwd"):
-                return str(directory)
-    return str(path.parent)
-
-
 def _codex_sessions(config: Config, everywhere: bool) -> Iterator[AgentSession]:  # noqa: ARG001
-    folder = _place("CODEX_HOME", "~/.codex") / "sessions"
-    for path, changed, head in _headed(folder, "*/*/*/rollout-*.jsonl"):
+    folder = _place("CODEX_HOME", "~/.codex")
+    kept = ("sessions/*/*/*", "archived_sessions")
+    for path, changed, head in (r for at in kept for r in _headed(folder, f"{at}/rollout-*.jsonl")):
         about = as_object(head.get("payload"))
         by_person = about.get("thread_source", "user") == "user"
         if by_person and "subagent" not in json.dumps(about.get("source")):
@@ -303,7 +304,7 @@ def _gemini_sessions(config: Config, everywhere: bool) -> Iterator[AgentSession]
         rest = [agent for agent in AGENTS if agent != "gemini"]
         places |= {one.project for one in _sessions(config, rest, [], everywhere=True)}
     hashes = {hashlib.sha256(place.encode()).hexdigest(): place for place in places}
-    for path, changed, head in _headed(Path("~/.gemini/tmp").expanduser(), "*/chats/*.jsonl"):
+    for path, changed, head in _headed(Path("~/.gemini/tmp").expanduser(), "*/chats/*.json*"):
         if head.get("kind", "main") == "main":
             project = hashes.get(str(head.get("projectHash")), str(path.parent.parent))
             named = str(head.get("sessionId") or "") if "projectHash" in head else ""

@@ -16,6 +16,7 @@ from lamina.messages import Json, Usage, as_list, as_object
 from lamina.replay import claude_code
 from lamina.replay.builder import Builder, as_blocks, moment_of
 from lamina.replay.client_logs import (
+    GEMINI,
     OPENCODE,
     SQLITE,
     format_of_lines,
@@ -201,7 +202,10 @@ def _read_as_document(path: Path) -> Recording | None:
 
 
 def _object(value: Json, reader: ListReader, builder: Builder) -> bool:
-    if isinstance(value.get("history"), list):
+    if "projectHash" in value:  # as older versions of Gemini CLI wrote it
+        builder.format = GEMINI
+        read_client_log(GEMINI, [(1, {"$set": value})], builder, reader)
+    elif isinstance(value.get("history"), list):
         builder.format = SWE_AGENT
         model = _find_model(value.get("replay_config")) or _find_model(value.get("info"))
         reader.read(as_list(value["history"]), where="history", model=model)

@@ -17,7 +17,7 @@ from lamina.text.asks import classify, is_label, overruled, wants_work
 from lamina.text.dates import find_dates
 from lamina.text.lists import Listed, sections
 from lamina.text.origins import asks_somebody
-from lamina.text.wishes import wish_in
+from lamina.text.wishes import main_clause, wish_in
 
 # ---- negations, in sentences and in the names of files
 
@@ -100,8 +100,6 @@ _FRAGMENT = 4  # words: less is no sentence that stands by itself
 _ASKED, _ORDERED, _OF_THEM, _SAID, _POLITE = range(5)
 _ENDS = tuple(".!?。！？")
 _ANY_DAY = date(2000, 1, 3)
-# Of German verbs that come apart: "dass ich um neun anfange", "ich fange um neun an".
-_PREFIXES = tuple("ab an auf aus bei ein fest her hin los mit nach vor weg zu".split())  # noqa: SIM905
 _KEPT_EDGES = " .!,;:。！，\"“”„'"
 
 
@@ -138,20 +136,8 @@ def without_wish(said: str) -> str:
     wish = wish_in(said)
     if wish is None or wish.bare:
         return said
-    kept = _main_clause(said[wish.start : wish.end].strip(_KEPT_EDGES), wish.asking)
+    kept = main_clause(said[wish.start : wish.end].strip(_KEPT_EDGES), wish.asking)
     return kept if same_sentence(kept, said) else said
-
-
-def _main_clause(kept: str, asking: str) -> str:
-    """ "…, dass ich in Köln wohne" says "ich wohne in Köln"; "" where more than one word would move."""
-    if not asking.rstrip().endswith("dass"):
-        return kept
-    who, _, rest = kept.partition(" ")
-    *between, verb = rest.split() or [""]
-    one = (
-        {who.casefold()} <= {"ich", "wir"} and not {"und", "oder"} & {*between} and "," not in rest
-    )
-    return " ".join([who, verb, *between]) if one and not verb.startswith(_PREFIXES) else ""
 
 
 def _letters(text: str) -> str:
@@ -168,7 +154,7 @@ def _ways(said: str) -> frozenset[str]:
         rest = {*tokens(said[: wish.start]), *tokens(said[wish.end :])}
         if rest <= {*tokens(wish.asking), *_list("courtesy"), *_list("wishing"), *',.:;?-"'}:
             kept = said[wish.start : wish.end].strip(_KEPT_EDGES)
-            found += [kept, _main_clause(kept, wish.asking)]
+            found += [kept, main_clause(kept, wish.asking)]
     return frozenset(filter(None, map(_letters, found)))
 
 

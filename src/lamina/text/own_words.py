@@ -16,7 +16,7 @@ from typing import Any, cast
 from lamina.text.asks import classify
 from lamina.text.lists import Listed
 from lamina.text.origins import handed_over_in, split, without_quotations
-from lamina.text.wishes import Wish, meant_by, wish_in
+from lamina.text.wishes import Wish, main_clause, meant_by, wish_in
 from lamina.text.wording import spans
 
 
@@ -95,7 +95,8 @@ def asked_at(message: Sequence[Sentence], place: int) -> Asked | None:
     told = message[meant]
     if meant == place:
         what = sentence.text[wish.start : wish.end]
-        return Asked(what, (sentence,), wish) if what else None
+        said = main_clause(what, wish.asking) or what
+        return Asked(said, (sentence,), wish) if what else None
     # "Can you keep this in mind, we …?": the mark belongs to the wish.
     said = told.text.rstrip("?？ ") if meant > place and wish.bare else told.text
     if told.material or classify(said).asks or said.rstrip().endswith(("?", "？", "吗")):

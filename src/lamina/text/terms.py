@@ -10,6 +10,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache, lru_cache
+from itertools import permutations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -204,7 +205,8 @@ def proper_names(query: str) -> list[str]:
 DOINGS = frozenset(
     {"handl", "defin", "implement", "configur", "creat", "stor", "check", "call", "set"}
 )
-_DEFINES = re.compile(r":\s*(?:async )?(?:def|class|func|function|fn|type|struct|interface)\b")
+_DEFINING = "def|class|func|function|fn|type|struct|interface"
+_DEFINES = re.compile(r":\s*(?:async )?(?:" + _DEFINING + r")\b")
 
 
 def beginning(word: str) -> str:
@@ -227,10 +229,16 @@ def _with_paths(lines: Sequence[str]) -> Iterator[str]:
             yield line
 
 
+def narrower(stems: Sequence[str]) -> str:
+    """A pattern for the lines that `best_lines` puts first: two of the words, or a definition."""
+    pairs = (f"{one}.*{other}" for one, other in permutations(stems[:5], 2))
+    return "|".join([*pairs, rf"\b(?:{_DEFINING})\s.*(?:{'|'.join(stems)})"])
+
+
 def best_lines(lines: Sequence[str], stems: Sequence[str], most: int) -> list[str]:
     """The lines, as `path:number:text`, that hold the most and the rarest of the words, in files that
     speak of all of them; definitions before uses, and of each file two at most."""
-    lines = list(_with_paths(lines))
+    lines = [*dict.fromkeys(line for line in _with_paths(lines) if line != "No matches.")]
     paths = [line.partition(":")[0] for line in lines]
     held = [{stem for stem in stems if stem.replace("\\", "") in line.lower()} for line in lines]
     spoken: dict[str, set[str]] = {}

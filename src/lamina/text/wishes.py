@@ -99,6 +99,30 @@ def meant_by(wish: Wish, place: int, count: int) -> int:
     return place
 
 
+# Of German verbs that come apart: "dass ich um neun anfange", "ich fange um neun an".
+_PREFIXES = tuple(
+    "ab an auf aus bei ein fest her hin los mit nach vor weg zu um durch hoch raus rein rüber runter "  # noqa: SIM905
+    "statt teil weiter wieder zurück zusammen".split()
+)
+# Who does it, as far as that shows: a pronoun, or names and nouns before a word that is none.
+_SUBJECT = re.compile(
+    r"(?:(?i:ich|wir|er|es|man)|(?:(?:[Dd](?:er|ie|as)|(?:[Mm]ein|[Uu]nser)e?) )?[A-ZÄÖÜ]\w+"
+    r"(?: [A-ZÄÖÜ]\w+)*(?= (?:ab|am|an|auf|aus|bei|bis|für|im|immer|in|mit|nach|nicht|nie|ohne|seit|über|"
+    r"um|unter|vom|von|vor|zu|zum|zur) ))(?= )"
+)
+
+
+def main_clause(kept: str, asking: str) -> str:
+    """ "…, dass ich in Köln wohne" says "ich wohne in Köln"; "" where more than one word would move."""
+    if not asking.rstrip().endswith("dass"):
+        return kept
+    who = _SUBJECT.match(kept)
+    *between, verb = kept[who.end() :].split() if who else [""]
+    if not who or {"und", "oder"} & {*between} or "," in kept or verb.startswith(_PREFIXES):
+        return ""
+    return " ".join([who[0], verb, *between])
+
+
 class _Phrases:
     """The wishes of one language."""
 

@@ -284,3 +284,21 @@ def sentences(text: str, *, semicolons: bool = False) -> list[str]:
     """The sentences and lines of a text, bare of the space around them."""
     pieces = (text[start:end].strip() for start, end in spans(text, semicolons=semicolons))
     return [piece for piece in pieces if piece]
+
+
+_PLAIN_WORD = re.compile(r"[a-z0-9][a-z0-9_-]+")
+_EMPTY_WORDS = Listed("requests.empty")
+
+
+def words_asked(sentence: str) -> set[str]:
+    """The words of a plain question that say what it is about."""
+    found = {
+        _singular(word)
+        for word in _PLAIN_WORD.findall(sentence.lower())
+        if not _EMPTY_WORDS.fullmatch(word)
+    }
+    return found if sentence.isascii() else found | content_stems(sentence)
+
+
+def _singular(word: str) -> str:
+    return word[:-1] if len(word) > 3 and word.endswith("s") and not word.endswith("ss") else word
