@@ -476,14 +476,13 @@ class Conversations:
     def _save(self, kept: Kept, log: LogFile | None) -> None:
         """What is new goes to disk in one step; what can't is kept in memory until it can. What was said
         comes again with the next request; what was changed in it must outlast the power, too."""
-        entries = kept.talk.state.ledger.entries
-        if log is None or kept.saved == len(entries):
+        new = kept.talk.state.ledger.entries[kept.saved :]
+        if log is None or not new:
             return
-        new = entries[kept.saved :]
         try:
             lasting = any(entry["kind"] == "edit" for entry in new)
             log.write(b"".join(encode(entry) + b"\n" for entry in new), lasting=lasting)
-            kept.saved, kept.size = len(entries), log.size
+            kept.saved, kept.size = kept.saved + len(new), log.size
         except LedgerError as error:
             self._tell(str(error))
 
