@@ -259,10 +259,10 @@ def _sync(args: argparse.Namespace, config: Config, store: MemoryStore, place: P
             if not ours:
                 return 0
             time.sleep(_SOON)
-    progress = place.progress()
-    if progress.problem and place.now() - progress.tried < _AGAIN:
-        return 0
     with contextlib.suppress(LaminaError), _syncing(config, store, place) as sync:
+        progress = place.progress()  # whom we waited for may have just failed
+        if progress.problem and abs(place.now() - progress.tried) < _AGAIN:
+            return 0
         try:
             sync.pull()
             sync.push()
