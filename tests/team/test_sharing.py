@@ -65,6 +65,7 @@ def test_a_fork_joins_under_the_name_that_the_users_settings_give_it(person: Peo
 def test_what_a_teammate_wrote_is_theirs_in_index_recall_log_and_blame(pair: Pair) -> None:
     from lamina.config import load
     from lamina.flags import read
+    from lamina.integrations.library import Memory as Library
     from lamina.memory import memory_section, open_store
     from lamina.recall.memory_index import MemoryIndex, headed_memories, sources
 
@@ -82,6 +83,10 @@ def test_what_a_teammate_wrote_is_theirs_in_index_recall_log_and_blame(pair: Pai
         section = memory_section(store, config, read(config), bob.folder)
     assert f"From `{bob.team}/MEMORY.md`" in section
     assert "teammate ana" in section
+    with Library(bob.project, home=bob.folder / "home") as memory:
+        prompt = memory.prompt()
+    assert "(source: teammate ana)" in prompt, "other agents get both indexes too"
+    assert "Nothing is known" not in prompt
     off = load(bob.project, home=bob.folder / "home", overrides={"team.enabled": False})
     with open_store(off, lambda _: None) as store:
         assert str(bob.team) not in memory_section(store, off, read(off), bob.folder)
