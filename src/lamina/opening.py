@@ -30,7 +30,7 @@ from lamina.ledger import edits, tokens
 from lamina.ledger.log import was_used
 from lamina.ledger.places import project_folder
 from lamina.ledger.record import Ledger, fork_file
-from lamina.memory import date_reminder, day, first_reminder, memory_section
+from lamina.memory import date_reminder, day, first_reminder, known_lines, memory_section
 from lamina.messages import Block, Json, Request, as_object, text, text_of
 from lamina.ports import CountsTokens, NoBackground, ToolContext, ToolSpec
 from lamina.recall.prefetch import Limits, Recalls
@@ -255,7 +255,7 @@ def _system(state: State, *, short: bool = False) -> list[Block]:
         said = "\n\n".join(f"## {name}\n{note}" for name, note in deps.server_notes.items())
         blocks.append(text(f"# What the MCP servers say about their tools\n\n{said}"))
     if deps.memory is not None and short:
-        index = deps.memory.index("").text[:_SHORT_INDEX] or "(nothing yet)"
+        index = known_lines(deps.memory, deps.config)[:_SHORT_INDEX] or "(nothing yet)"
         said = (
             f"{prompts.load('memory_short', index=index)}\n{deps.config.str('memory.guidelines')}"
         )

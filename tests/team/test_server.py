@@ -310,6 +310,20 @@ def test_who_sends_half_a_request_is_hung_up_on_and_holds_nobody_up(
     database.close()
 
 
+def test_so_many_who_say_nothing_keep_nobody_out(server: Server, tenant: str) -> None:
+    token = server.token("ana", tenant)
+    host, _, port = server.url.removeprefix("http://").partition(":")
+    silent: list[socket.socket] = []
+    try:
+        for _ in range(520):
+            silent.append(socket.create_connection((host, int(port)), timeout=20))
+            silent[-1].sendall(b"GET / HTTP/1.1\r\nX-Slow: ")
+        assert server.ask("GET", SHOP, token)[0] == 200
+    finally:
+        for one in silent:
+            one.close()
+
+
 # ---- the database
 
 

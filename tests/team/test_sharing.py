@@ -6,7 +6,9 @@ import json
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,7 @@ from tests.team.people import GITHUB, Person, Server, start, stop, topic
 from lamina.cli.main import main
 from lamina.team.database import Database
 from lamina.team.entries import with_lines
+from lamina.team.joined import Place
 
 People = Callable[..., Person]
 Pair = tuple[Person, Person]
@@ -62,6 +65,7 @@ def test_a_fork_joins_under_the_name_that_the_users_settings_give_it(person: Peo
 def test_what_a_teammate_wrote_is_theirs_in_index_recall_log_and_blame(pair: Pair) -> None:
     from lamina.config import load
     from lamina.flags import read
+    from lamina.integrations.library import Memory as Library
     from lamina.memory import memory_section, open_store
     from lamina.recall.memory_index import MemoryIndex, headed_memories, sources
 
@@ -79,6 +83,10 @@ def test_what_a_teammate_wrote_is_theirs_in_index_recall_log_and_blame(pair: Pai
         section = memory_section(store, config, read(config), bob.folder)
     assert f"From `{bob.team}/MEMORY.md`" in section
     assert "teammate ana" in section
+    with Library(bob.project, home=bob.folder / "home") as memory:
+        prompt = memory.prompt()
+    assert "(source: teammate ana)" in prompt, "other agents get both indexes too"
+    assert "Nothing is known" not in prompt
     off = load(bob.project, home=bob.folder / "home", overrides={"team.enabled": False})
     with open_store(off, lambda _: None) as store:
         assert str(bob.team) not in memory_section(store, off, read(off), bob.folder)
@@ -121,6 +129,8 @@ def test_an_order_of_a_teammate_is_asked_about_and_stays_out_until_then(pair: Pa
     assert "What ana wrote gives an order" in did["waiting"]["suite.md"]
     assert not (bob.team / "suite.md").exists()
     assert "suite" not in bob.read("MEMORY.md")
+    left_out = bob.run("team", "status", "--json")["left_out"]
+    assert left_out == {"suite.md": "you have not accepted it"}, "true of what was rejected too"
     (item,) = bob.run("memory", "inbox", "--json")
     bob.run("memory", "inbox", "accept", item["id"])
     assert bob.read("suite.md") == ana.read("suite.md")
@@ -338,7 +348,9 @@ def test_who_may_only_read_pulls_and_is_told_so_when_pushing(person: People) -> 
 
 
 @pytest.mark.spec("T3")
-def test_offline_nothing_is_lost_and_nobody_is_bothered(person: People, server: Server) -> None:
+def test_offline_nothing_is_lost_and_nobody_is_bothered(
+    person: People, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
     process, url = start(server.address)
     ana = person("ana", url=url)
     ana.join()
@@ -354,10 +366,35 @@ def test_offline_nothing_is_lost_and_nobody_is_bothered(person: People, server: 
         ana.run("team", "sync")
         unsent = ana.run("team", "status", "--json")["unsent"]
         assert unsent == ["releases.md"], "not asked again within a minute"
-        assert ana.push()["sent"] == ["releases.md"]
+        place = Place(ana.team.parent.with_name("memory.lamina") / "team")
+        progress = place.progress()
+        progress.tried = time.time() + 3600
+        place.save(progress)
+        ana.run("team", "sync")
+        assert ana.run("team", "status", "--json")["unsent"] == [], "a clock that was put back"
+        ana.add("The mill stands in Lyon", "mill")
+        with monkeypatch.context() as patch:
+            patch.setattr(Place, "locked", _after_one_that_failed)
+            ana.run("team", "sync")
+        unsent = ana.run("team", "status", "--json")["unsent"]
+        assert unsent == ["mill.md"], "not asked by who waited for another's try either"
+        assert ana.push()["sent"] == ["mill.md"]
         assert ana.run("team", "status", "--json")["problem"] == ""
     finally:
         stop(process)
+
+
+_locked = Place.locked
+
+
+@contextmanager
+def _after_one_that_failed(place: Place, *words: Any, **options: Any) -> Generator[bool]:
+    """The lock as one gets it who waited for another process."""
+    with _locked(place, *words, **options) as ours:
+        progress = place.progress()
+        progress.tried, progress.problem = place.now(), "The network is away."
+        place.save(progress)
+        yield ours
 
 
 @pytest.mark.spec("T3")

@@ -274,11 +274,10 @@ class Memory:
         Render it once for a conversation: a text that changes between calls breaks the prompt cache.
         """
         from lamina import prompts
+        from lamina.memory import known_lines
 
-        index = self._store.index()
-        warning = f"\n\n> {index.warning}" if index.warning else ""
-        known = index.text.strip() or "Nothing is known yet."
-        return f"{prompts.load('memory_known').strip()}\n\n{known}{warning}"
+        known = known_lines(self._store, self._config) or "Nothing is known yet."
+        return f"{prompts.load('memory_known').strip()}\n\n{known}"
 
     # ----
 

@@ -78,6 +78,7 @@ if TYPE_CHECKING:
     from lamina.memory.prompt import date_reminder as date_reminder
     from lamina.memory.prompt import day as day
     from lamina.memory.prompt import first_reminder as first_reminder
+    from lamina.memory.prompt import known_lines as known_lines
     from lamina.memory.prompt import memory_section as memory_section
     from lamina.memory.prompt import reminder_for as reminder_for
     from lamina.memory.removal import left_out as left_out
@@ -142,6 +143,7 @@ _HOMES = {
     "look_over": "audit",
     "manifest": "scan",
     "memory_place": "paths",
+    "known_lines": "prompt",
     "memory_section": "prompt",
     "merge_contents": "journal",
     "missing_files": "audit",

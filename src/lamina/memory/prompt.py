@@ -43,6 +43,20 @@ def memory_section(store: MemoryStore, config: Config, flags: Flags, sessions: P
     )
 
 
+def known_lines(store: MemoryStore, config: Config) -> str:
+    """Both indexes, for a prompt that says little else of memory; "" if nothing is known."""
+    loaded = {"": store.index()}
+    if store.in_files and team_is_on(config, store.state):
+        loaded["From `team/`, known to everyone who works on this repository:\n\n"] = store.index(
+            "team"
+        )
+    return "\n\n".join(
+        f"{whose}{one.text.strip()}" + (f"\n\n> {one.warning}" if one.warning else "")
+        for whose, one in loaded.items()
+        if one.text.strip()
+    )
+
+
 def _section_index(store: MemoryStore, folder: str = "") -> Index:
     loaded = store.index(folder)
     return Index(loaded.text, loaded.warning)

@@ -9,6 +9,7 @@ import contextlib
 import sys
 import time
 from collections.abc import Generator
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from lamina.cli.options import add_verb, begin_group, command, config_of, count
@@ -221,10 +222,7 @@ def _told(
 
 
 def _json_of(pulled: Pulled | None, pushed: Pushed | None) -> dict[str, Any]:
-    import dataclasses
-
-    value = dataclasses.asdict(pulled) if pulled else {}
-    return value | (dataclasses.asdict(pushed) if pushed else {})
+    return (asdict(pulled) if pulled else {}) | (asdict(pushed) if pushed else {})
 
 
 def _key(word: str) -> str:
@@ -259,10 +257,10 @@ def _sync(args: argparse.Namespace, config: Config, store: MemoryStore, place: P
             if not ours:
                 return 0
             time.sleep(_SOON)
-    progress = place.progress()
-    if progress.problem and place.now() - progress.tried < _AGAIN:
-        return 0
     with contextlib.suppress(LaminaError), _syncing(config, store, place) as sync:
+        progress = place.progress()  # whom we waited for may have just failed
+        if progress.problem and abs(place.now() - progress.tried) < _AGAIN:
+            return 0
         try:
             sync.pull()
             sync.push()
@@ -385,12 +383,8 @@ def _resolve(args: argparse.Namespace, config: Config, store: MemoryStore, place
         whose = "your" if args.mine else "the team's"
         return _told(args, {"resolved": args.file}, f"Kept {whose} version.", None, pushed)
     if args.json:
-        out_json(
-            [
-                {"file": one.key, "mine": one.mine, "theirs": one.theirs, "by": one.author}
-                for one in found
-            ]
-        )
+        kept = ((one.key, one.mine, one.theirs, one.author) for one in found)
+        out_json([dict(zip(("file", "mine", "theirs", "by"), one, strict=True)) for one in kept])
         return 0
     for one in found:
         out(f"{harmless(one.key)}: {one.author}'s version replaced yours, {moment(one.when)}")

@@ -39,6 +39,7 @@ from lamina.team.entries import (
 PATHS = ("/api/team_memory", "/api/claude_code/team_memory")
 BODY_SECONDS = 20.0
 _MANY = 10_000  # callers whose rate is remembered
+_MOST_OPEN, _MOST_SILENT = 500, 300  # connections, and those of them that owe a request
 
 _Saver: TypeAlias = Callable[[bytes], Response]  # wants the body before it answers
 _Handler: TypeAlias = Callable[[Request, Token, str], Response | _Saver]
@@ -370,10 +371,11 @@ def make_server(database: Database, *, requests_a_minute: int) -> uvicorn.Server
     """Ready to `run` on sockets, until a signal ends it."""
     from uvicorn.protocols.http.h11_impl import H11Protocol
 
-    class Guarded(H11Protocol):
-        """Closes a connection whose next request does not begin in time."""
+    silent: dict[Any, Any] = {}  # connections that owe us a request, and what ends each in time
 
-        late: Any = None
+    class Guarded(H11Protocol):
+        """Ends a connection whose next request does not begin in time, or sooner, the oldest first, if
+        so many are silent that they would keep the others out."""
 
         def connection_made(self, transport: Any) -> None:
             super().connection_made(transport)
@@ -384,21 +386,25 @@ def make_server(database: Database, *, requests_a_minute: int) -> uvicorn.Server
             self._watch()
 
         def connection_lost(self, exc: Exception | None) -> None:
-            self._rest()
+            self.rest()
             super().connection_lost(exc)
 
         def _watch(self) -> None:
             cycle: Any = self.cycle  # None before the first request, whatever its type says
-            busy = cycle is not None and not cycle.response_complete
-            if busy:
-                self._rest()
-            elif self.late is None:
-                self.late = self.loop.call_later(BODY_SECONDS, self.transport.close)
+            if cycle is not None and not cycle.response_complete:
+                self.rest()
+            elif self not in silent:
+                silent[self] = self.loop.call_later(BODY_SECONDS, self.end)
+                if len(silent) > _MOST_SILENT:
+                    next(iter(silent)).end()
 
-        def _rest(self) -> None:
-            if self.late is not None:
-                self.late.cancel()
-                self.late = None
+        def end(self) -> None:
+            self.rest()
+            self.transport.close()
+
+        def rest(self) -> None:
+            if late := silent.pop(self, None):
+                late.cancel()
 
     app = TeamServer(database, requests_a_minute=requests_a_minute).app
     config = uvicorn.Config(
@@ -407,7 +413,7 @@ def make_server(database: Database, *, requests_a_minute: int) -> uvicorn.Server
         log_level="warning",
         access_log=False,
         server_header=False,
-        limit_concurrency=500,
+        limit_concurrency=_MOST_OPEN,
         timeout_keep_alive=30,
         timeout_graceful_shutdown=10,
     )

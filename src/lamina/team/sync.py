@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 _TRIES = 3
 TEAM = "team/"
 _AWAY = "you forgot it"
-_WAITS = "it waits in your inbox"
+_WAITS = "you have not accepted it"
 
 
 @dataclass(slots=True)
