@@ -227,6 +227,17 @@ def test_typing_searches_and_keys_lead_everywhere(tab: Any) -> None:
     assert tab.locator("dialog").is_visible()
 
 
+def test_commands_that_an_empty_page_names_are_shown_as_they_are_typed(
+    browser: Any, serve: Callable[..., Server]
+) -> None:
+    server = serve()
+    tab = browser.new_page()
+    tab.goto(server.url)
+    tab.wait_for_url("**/p/**")
+    assert tab.locator("dt code").first.inner_text() == "lamina chat"
+    tab.close()
+
+
 def test_news_appear_by_themselves(tab: Any) -> None:
     while not tab.server.watch._waiting:  # until the stream is open
         tab.wait_for_timeout(10)
