@@ -259,13 +259,13 @@ DRAWN = {
     4: ("a view near its limit", "a summary, then the end", "the whole history, in the ledger"),
     5: ("what you said", "memories, or the inbox", "topic files and MEMORY.md"),
     6: ("memories of many sessions", "fewer, truer memories", "each change as a commit"),
-    7: ("a task", "a result, or a message", "a ledger and memories of its own"),
+    7: ("a task", "a result, or a message", "its own ledger and memories"),
 }
 _STYLE = (
     "text{font:14px system-ui,sans-serif;fill:#1c2b2b;text-anchor:middle}"
     "rect{fill:#e6f2f1;stroke:#2a8a82;stroke-width:1.5}path{stroke:#2a8a82;stroke-width:2;fill:none}"
-    ".l{font-weight:600;fill:#fff}.m{fill:#2a8a82}"
-    "@media(prefers-color-scheme:dark){text{fill:#dcebea}rect{fill:#17302e}.m{fill:#2a8a82}}"
+    ".l{font-weight:600;fill:#fff}.m{fill:#2a8a82}.s{font-size:12px;fill:#2a8a82}"
+    "@media(prefers-color-scheme:dark){text{fill:#dcebea}rect{fill:#17302e}.m{fill:#2a8a82}.s{fill:#5cc9bd}}"
 )
 
 
@@ -275,17 +275,21 @@ def drawing(layer: int) -> str:
     def box(x: int, y: int, words: str, kind: str = "") -> str:
         mark, label = (' class="m"', ' class="l"') if kind else ("", "")
         return (
-            f'<rect{mark} x="{x}" y="{y}" width="200" height="44" rx="8"/>'
-            f'<text{label} x="{x + 100}" y="{y + 27}">{words}</text>'
+            f'<rect{mark} x="{x}" y="{y}" width="240" height="44" rx="8"/>'
+            f'<text{label} x="{x + 120}" y="{y + 27}">{words}</text>'
         )
 
     tip = "l-8,-5 m8,5 l-8,5"
-    lines = f"M210,32 H288 {tip} M490,32 H568 {tip} M390,54 V92 l-5,-8 m5,8 l5,-8"
+    lines = f"M250,32 H318 {tip} M560,32 H628 {tip} M440,54 V92 l-5,-8 m5,8 l5,-8"
+    told = "".join(
+        f'<text class="s" x="{x}" y="{y}">{word}</text>'
+        for x, y, word in ((284, 24, "in"), (594, 24, "out"), (468, 78, "keeps"))
+    )
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 780 146" role="img">'
-        f"<title>Layer {layer}: {into} goes in, {out} comes out; it keeps {kept}</title>"
-        f"<style>{_STYLE}</style>{box(10, 10, into)}{box(290, 10, f'layer {layer}', 'm')}"
-        f'{box(570, 10, out)}{box(290, 94, kept)}<path d="{lines}"/></svg>\n'
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 880 146" role="img">'
+        f"<title>Layer {layer}. In: {into}. Out: {out}. It keeps: {kept}.</title>"
+        f"<style>{_STYLE}</style>{box(10, 10, into)}{box(320, 10, f'layer {layer}', 'm')}"
+        f'{box(630, 10, out)}{box(320, 94, kept)}<path d="{lines}"/>{told}</svg>\n'
     )
 
 

@@ -322,3 +322,15 @@ def test_what_people_are_shown_falls_with_rivals_and_with_doubt() -> None:
 def test_a_chance_is_a_share_whatever_was_found(found: list[tuple[float, float]]) -> None:
     matches = [match_of(*one) for one in sorted(found, reverse=True)]
     assert all(0 <= chance <= 1 for chance in chances(matches))
+
+
+def test_a_last_word_that_is_half_typed_becomes_the_word_that_most_memories_hold() -> None:
+    ranker = Ranker()
+    for number, text in enumerate(["deploy", "deploy", "depth", "billing"]):
+        ranker.add(Document(f"{number}.md", body=text))
+    assert ranker.finished("when to dep") == "when to deploy"
+    assert ranker.finished("billi") == "bill"
+    for known in ("depth", "dep of it", "x", "", "zebra", "when to "):
+        assert ranker.finished(known) == known
+    ranker.add(Document("new.md", body="zebras"))
+    assert ranker.finished("zeb") == "zebra"

@@ -122,7 +122,9 @@ def test_buttons_do_on_disk_what_they_say(tab: Any) -> None:
     assert "Fridays" in memories(tab.project)[path]
     tab.goto(f"{tab.here}/m/{path}")
     press(tab, "Pin")
+    assert pinned(tab.project) == {path}
     press(tab, "Unpin")
+    assert pinned(tab.project) == set()
     tab.get_by_text("Forget…").click()
     press(tab, "Forget it")
     assert path not in memories(tab.project)
@@ -131,6 +133,66 @@ def test_buttons_do_on_disk_what_they_say(tab: Any) -> None:
     tab.goto(f"{tab.here}/inbox")
     press(tab, "Accept")
     assert "feedback_waits.md" in memories(tab.project)
+
+
+def pinned(project: Any) -> set[str]:
+    with project.store() as store:
+        return set(store.pinned())
+
+
+def waiting(project: Any) -> int:
+    with project.store() as store:
+        return len(store.waiting())
+
+
+def test_the_inbox_the_audit_and_the_history_do_on_disk_what_they_say(tab: Any) -> None:
+    for name in ("other", "third", "fourth"):
+        propose(tab.project, name, f"Always tag the {name} release.")
+    tab.goto(f"{tab.here}/inbox")
+    press(tab, "Refuse", within="li:has-text('feedback_other.md')")
+    assert waiting(tab.project) == 3
+    tab.locator("li:has-text('feedback_third.md')").get_by_text("Change…").click()
+    tab.wait_for_url("**/inbox/**")
+    field = tab.locator("textarea")
+    field.fill(field.input_value().replace("Always tag", "Tag"))
+    press(tab, "Save")
+    assert "\nTag the third release." in memories(tab.project)["feedback_third.md"]
+    press(tab, "Accept all 2")
+    assert waiting(tab.project) == 0
+    assert {"feedback_waits.md", "feedback_fourth.md"} <= memories(tab.project).keys()
+    assert "feedback_other.md" not in memories(tab.project)
+    with tab.project.store() as store:
+        index = store.directory / "MEMORY.md"
+        index.write_text("- [Gone](project_gone.md) — no more\n")
+    tab.goto(f"{tab.here}/audit")
+    tab.locator("main").get_by_role("button", name="Make").click()
+    tab.get_by_text("Repaired:").wait_for()
+    assert "project_gone.md" not in index.read_text()
+    assert "feedback_fourth.md" in index.read_text()
+    tab.goto(f"{tab.here}/history")
+    tab.locator("li:has-text('feedback_fourth.md')").last.get_by_text("What it changed").click()
+    tab.wait_for_url("**/change/**")
+    press(tab, "Undo this change")
+    assert "feedback_fourth.md" not in memories(tab.project)
+
+
+def test_a_memory_is_purged_and_a_dream_discarded(tab: Any) -> None:
+    path = next(one for one in memories(tab.project) if "tabs" in one)
+    tab.goto(f"{tab.here}/m/{path}")
+    tab.get_by_text("Forget…").click()
+    tab.get_by_label("from the history too, for good").check()
+    press(tab, "Forget it")
+    assert path not in memories(tab.project)
+    with tab.project.store() as store:
+        assert [*store.history.log(path)] == []
+        (one,) = [path for path in store.stamps() if "deploys" in path]
+        (store.directory / "project_again.md").write_bytes(store.read_bytes(one))
+    before = memories(tab.project)
+    tab.goto(f"{tab.here}/dream")
+    press(tab, "See what a dream would change")
+    press(tab, "Discard it")
+    assert memories(tab.project) == before
+    assert tab.get_by_role("button", name="See what a dream would change").is_visible()
 
 
 def test_a_dream_is_seen_and_applied(tab: Any) -> None:
@@ -163,6 +225,17 @@ def test_typing_searches_and_keys_lead_everywhere(tab: Any) -> None:
     tab.get_by_text("line of a long result").first.wait_for()
     tab.keyboard.press("?")
     assert tab.locator("dialog").is_visible()
+
+
+def test_commands_that_an_empty_page_names_are_shown_as_they_are_typed(
+    browser: Any, serve: Callable[..., Server]
+) -> None:
+    server = serve()
+    tab = browser.new_page()
+    tab.goto(server.url)
+    tab.wait_for_url("**/p/**")
+    assert tab.locator("dt code").first.inner_text() == "lamina chat"
+    tab.close()
 
 
 def test_news_appear_by_themselves(tab: Any) -> None:

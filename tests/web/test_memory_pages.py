@@ -54,6 +54,12 @@ def test_search_gives_the_reason_and_the_share_of_each_hit(page: Page, deploys: 
     assert "Nothing found" in page.get("?q=zebra").words
 
 
+def test_a_word_that_is_half_typed_finds_what_it_begins(page: Page, deploys: str) -> None:
+    for words in ("dep", "deplo", "deploys on fri", "deployi"):
+        assert "Fridays" in page.get(f"?q={quote(words)}", X_Fragment="1").words, words
+    assert "Nothing found" in page.get("?q=depth", X_Fragment="1").words
+
+
 def test_what_is_typed_right_after_an_edit_finds_what_was_written(
     page: Page, deploys: str, memory_dir: Any
 ) -> None:

@@ -17,6 +17,8 @@ from typing import Any
 import pytest
 from tests.web.conftest import Page
 
+from lamina.ledger.places import project_folder
+
 pytestmark = pytest.mark.spec("I5")
 
 
@@ -205,6 +207,19 @@ def test_a_change_on_disk_is_told_and_looking_is_no_change(page: Page, lamina: A
         lamina("memory", "add", "Staging is rebooted on Sundays")
         assert b"event: changed" in stream.recv(4096)
     until(lambda: not page.server.watch._waiting)  # whoever left is not waited for
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="news come from inotify")
+def test_what_comes_into_a_folder_that_was_not_there_is_told_too(page: Page, world: Path) -> None:
+    project_folder(world / "home", world / "project")
+    with listen(page) as stream:
+        until(lambda: page.server.watch._waiting)
+        spend = world / "home" / "spend"
+        spend.mkdir()
+        assert b"event: changed" in stream.recv(4096)
+        page.get("money", X_Fragment="1")  # as the page does then
+        (spend / "2026-11.jsonl").write_text("{}\n")
+        assert b"event: changed" in stream.recv(4096)
 
 
 def test_the_stream_of_changes_needs_the_cookie(page: Page) -> None:

@@ -98,9 +98,10 @@ class MemoryIndex:
         exclude: Collection[str] = (),
         look: bool = True,
         seconds: float = 0.0,
+        unfinished: bool = False,
     ) -> list[Match]:
         """The best memories for a question, of the directory as it is now; without `look`, as it was
-        when it was last looked at. So many seconds are given to memories that the model of sentences,
+        when it was last looked at. The last word of one that is `unfinished` may be half typed. So many seconds are given to memories that the model of sentences,
         where there is one, has not read yet."""
         with self._lock:
             if look or self._indexed is None:
@@ -110,9 +111,9 @@ class MemoryIndex:
             self._indexed.ranker.meanings = self._meaning_file().of(
                 self._indexed.ranker.ids, seconds=seconds
             )
-            return self._indexed.ranker.search(
-                query, k, now=now, tools_in_use=tools, exclude=exclude
-            )
+            ranker = self._indexed.ranker
+            query = ranker.finished(query) if unfinished else query
+            return ranker.search(query, k, now=now, tools_in_use=tools, exclude=exclude)
 
     def count(self, used: Mapping[str, bool], now: float) -> None:
         """Count what an answer made of the memories that it was shown. Where nothing can be
@@ -300,6 +301,7 @@ def fitting(
     *,
     look: bool = True,
     read: Callable[[str], Memory] | None = None,
+    unfinished: bool = False,
 ) -> list[tuple[Match, Memory]]:
     """Memories that fit, best first, with what speaks for them; a limit of 0 means all. One that
     went since it was found is left out. `read`: where a caller knows some of them already."""
@@ -307,7 +309,9 @@ def fitting(
     if not any(map(str.isalnum, query)):
         return list(islice(_holding(index, query.strip().casefold()), wanted))
     found: list[tuple[Match, Memory]] = []
-    for match in index.search(query, wanted, now=now, look=look, seconds=MEANING_SECONDS):
+    for match in index.search(
+        query, wanted, now=now, look=look, seconds=MEANING_SECONDS, unfinished=unfinished
+    ):
         if match.confidence >= LIKELY:
             with suppress(MemoryStoreError):
                 found.append((match, (read or index.store.read)(match.id)))

@@ -8,7 +8,7 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, KeysView, Mapping, Sequence
 from itertools import count
 from typing import Any, TypeAlias, TypeVar, cast
 
@@ -202,7 +202,7 @@ class Postings:
         return len(self._rows) + self._waiting.documents
 
     @property
-    def words(self) -> Collection[str]:
+    def words(self) -> KeysView[str]:
         """All words, by their number."""
         self._count_in()
         return self._words.keys()

@@ -6,6 +6,8 @@ keeps it on disk.
 
 from __future__ import annotations
 
+import re
+from bisect import bisect_left
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -67,6 +69,8 @@ class Document(NamedTuple):
         return cls(memory.path, *about, memory.mtime, uses)
 
 
+_LAST_WORD = re.compile(r"\w\w+$")
+_NEAR = 30  # words that begin alike and are looked at
 _GONE = Document("")  # at a dead place
 
 
@@ -102,6 +106,7 @@ class Ranker:
         self._documents: list[Document] = []  # by place, without their bodies
         self._slots: dict[str, int] = {}
         self._shares: _Shares | None = None
+        self._ordered: list[str] = []  # all words, once somebody types
         self.meanings: Meanings | None = None  # whoever has the texts may give it what they mean
 
     def _use(self, postings: Postings) -> None:
@@ -172,6 +177,23 @@ class Ranker:
     def _changed(self) -> None:
         self._words.changed()
         self._shares = None
+        self._ordered = []
+
+    def finished(self, query: str) -> str:
+        """A question whose last word may be half typed, with that word as memories have it: what begins
+        with it and most of them hold, or its stem. A word that they hold stays as it is."""
+        typed, words = _LAST_WORD.search(query), self._postings.words
+        if not typed or not words.isdisjoint(terms(typed[0])):
+            return query
+        if not self._ordered:
+            self._ordered = sorted(words)
+        start = typed[0].lower()
+        first = bisect_left(self._ordered, start)
+        near = [word for word in self._ordered[first : first + _NEAR] if word.startswith(start)]
+        stems = (start[:end] for end in range(len(start) - 1, max(3, len(start) - 4), -1))
+        best = max(near, key=self._postings.holders, default="")
+        best = best or next((one for one in stems if one in words), "")
+        return f"{query[: typed.start()]}{best}" if best else query
 
     def search(
         self,

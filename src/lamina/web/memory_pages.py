@@ -90,7 +90,7 @@ def _found(project: Project, words: str, *, look: bool) -> Markup:
 
     index = project.world.index(project)
     read, row = _read_before(project, index.store, look=look)
-    found = fitting(index, words, FOUND, time.time(), look=look, read=read)
+    found = fitting(index, words, FOUND, time.time(), look=look, read=read, unfinished=True)
     likely = chances([match for match, _ in found])
     rows = [
         _HIT % (row(match.id), match.score, 100 * chance, _why(match.parts))

@@ -29,8 +29,7 @@ if TYPE_CHECKING:
 
 _PAUSE = 1.0  # seconds: whoever types again after it sees files and settings as they are then
 _MOST_PROJECTS = 12  # in the menu
-# Pages of a type of agent's memory.
-_OF_AGENTS = ("", "m", "history", "change", "edit", "pin", "forget", "undo")
+_OF_AGENTS = ("", "m", "history", "change", "edit", "pin", "forget", "undo")  # pages of a type's
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +145,8 @@ class Site:
             case ["projects"]:
                 return self._framed(asked, _projects(self._world), None)
             case ["p", slug, "events"]:
-                return self._events(self._world.project(slug))
+                self._follow(self._world.project(slug))
+                return Answer(listen=slug)
             case ["p", slug, *rest]:
                 return self._answer(asked, slug, rest[0] if rest else "", self._shown)
             case _:
@@ -166,19 +166,20 @@ class Site:
             return Answer(to=url("p", slug.partition("~")[0], *asked.parts[2:]))
         typing = bool(asked.fragment and asked.query.get("q"))
         project, asked.began = self._world.typed_in(slug, typing=typing)
+        if asked.fragment and not typing:  # something changed: perhaps a folder came
+            self._follow(project)
         shown = table[name](asked, project)
         return shown if isinstance(shown, Answer) else self._framed(asked, shown, project)
 
-    def _events(self, project: Project) -> Answer:
-        """The stream of what changes in a project: memories, inbox, dreams, sessions, agents, money."""
+    def _follow(self, project: Project) -> None:
+        """Report what changes in a project: memories, inbox, dreams, sessions, agents, money."""
         with project.store() as store:
             folders = [
-                project.folder, store.directory, store.directory / "team", store.state / "inbox",
-                store.state / "dream", project.config.own_home / "spend",
-                *project.folder.glob("*/subagents"), *project.folder.glob("mail/*"),
+                project.folder, *project.folder.glob("*/subagents"), *project.folder.glob("mail/*"),
+                store.directory, store.directory / "team", store.state, store.state / "inbox",
+                store.state / "dream", self._world.home, self._world.home / "spend",
             ]  # fmt: skip
         self._watch.folders(project.slug, folders)
-        return Answer(listen=project.slug)
 
     def close(self) -> None:
         self._world.close()

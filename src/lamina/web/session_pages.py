@@ -6,7 +6,7 @@ as a tree. Reads ledgers, changes nothing.
 from __future__ import annotations
 
 from collections import Counter
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -62,12 +62,10 @@ def _summary(file: Path, _changed: int, _size: int) -> Json:
 
 
 def _file(project: Project, name: str) -> Path:
-    files = sessions.find(project.config)
-    if not any(one.stem == name for one in files):
-        files = files_of(project)
-    for file in files:
-        if file.stem == name:
-            return file
+    for find in (partial(sessions.find, project.config), partial(files_of, project)):
+        for file in find():
+            if file.stem == name:
+                return file
     raise NotThere(f"There is no session {name}.")
 
 

@@ -15,7 +15,8 @@ from pathlib import Path
 
 from lamina.syscalls import Inotify
 
-_NOTED = (".md", ".jsonl", ".json")  # what people see; indexes and locks change with every look
+# What people see, and the folders that it is in; indexes and locks change with every look.
+_NOTED = (".md", ".jsonl", ".json", "memory", "team", "inbox", "dream", "spend", "subagents")
 
 
 class Watch:
