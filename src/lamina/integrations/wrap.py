@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from lamina.cache.spend import count
-from lamina.conversation.bodies import FORMS, Form, plain
+from lamina.conversation.bodies import FORMS, Form, once, plain
 from lamina.conversation.kept import Conversations
 from lamina.errors import UsageError
 from lamina.events import CacheBroke, quiet
@@ -101,7 +101,8 @@ def _attached(client: _Client, forms: Mapping[str, Form], between: Between) -> _
         for name in path.split("."):
             resource = getattr(resource, name, None)
         if resource is not None and hasattr(resource, _DOOR):
-            setattr(resource, _DOOR, partial(post, getattr(resource, _DOOR), form, between))
+            door = partial(post, getattr(resource, _DOOR), form, between, own)
+            setattr(resource, _DOOR, door)
             known = True
     if not known:
         between.tell(f"this version of {_maker(client)} is not known, so nothing is wrapped")
@@ -115,8 +116,11 @@ def _attached(client: _Client, forms: Mapping[str, Form], between: Between) -> _
     return cast("_Client", own)
 
 
-def _post(send: Callable[..., Any], form: Form, between: Between, path: str, **given: Any) -> Any:
-    call = between.before(form, given.get("body"), **_betas(given)) if form.at(path) else None
+def _post(
+    send: Callable[..., Any], form: Form, between: Between, client: Any, path: str, **given: Any
+) -> Any:
+    before = partial(between.before, form, given.get("body"), betas=_betas(client, given))
+    call = before() if form.at(path) else None
     if call is None:
         return send(path, **given)
     try:
@@ -129,11 +133,11 @@ def _post(send: Callable[..., Any], form: Form, between: Between, path: str, **g
 
 
 async def _post_async(
-    send: Callable[..., Any], form: Form, between: Between, path: str, **given: Any
+    send: Callable[..., Any], form: Form, between: Between, client: Any, path: str, **given: Any
 ) -> Any:
     from anyio.to_thread import run_sync
 
-    before = partial(between.before, form, given.get("body"), **_betas(given))
+    before = partial(between.before, form, given.get("body"), betas=_betas(client, given))
     call = await run_sync(before) if form.at(path) else None
     if call is None:
         return await send(path, **given)
@@ -146,9 +150,11 @@ async def _post_async(
     return await run_sync(between.watched, call, answer)
 
 
-def _betas(given: Json) -> Json:
-    headers = as_object(as_object(given.get("options")).get("headers"))
-    return {"betas": str(headers.get("anthropic-beta") or "").split(",")}
+def _betas(client: Any, given: Json) -> Sequence[str]:
+    """Of the client, or of this call, whose headers count then."""
+    own = as_object(as_object(given.get("options")).get("headers"))
+    headers = {name.lower(): value for name, value in {**client.default_headers, **own}.items()}
+    return [one.strip() for one in str(headers.get("anthropic-beta", "")).split(",")]
 
 
 @dataclass(slots=True)
@@ -159,6 +165,8 @@ class Call:
     conversation: str
     body: Json
     edited: bool
+    folded: int = 0  # so many of the first messages have a summary in their place
+    summary: str = ""
 
 
 class Between:
@@ -202,8 +210,8 @@ class Between:
             given = cast("Json", body)
             if not given.get(form.said_in):  # a prompt that the provider keeps
                 return None
-            if isinstance(given[form.said_in], Iterator):  # which can be read once only
-                given[form.said_in] = list(given[form.said_in])
+            if once(given[form.said_in]):
+                given[form.said_in] = plain(given[form.said_in])
             said = {**given, form.said_in: plain(given[form.said_in])}
             asked = form.asked(said, session or self._session, self._files)
             if asked is None:
@@ -212,7 +220,8 @@ class Between:
             asked = replace(asked, expands=expands, output=output, **more)
             changes = self._conversations().changes(asked)
             new = form.spliced(given, changes)
-            return Call(form, changes.conversation, new, edited=new is not given)
+            folded = changes.folded, changes.summary
+            return Call(form, changes.conversation, new, new is not given, *folded)
         except Exception as error:  # noqa: BLE001 - the program's request goes out as it is
             self.tell(f"{type(error).__name__}: {error}")
             return None
