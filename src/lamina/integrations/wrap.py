@@ -39,6 +39,8 @@ _MARK = "_lamina"
 _DOOR, _ITEMS, _RAW = "_post", "_iterator", "http_response"
 _OUTPUT = ("max_tokens", "max_completion_tokens", "max_output_tokens")
 _Client = TypeVar("_Client")
+_Sends = Callable[..., Any]
+_Asks = Callable[[str, Json], "Call | None"]
 
 
 def wrap(
@@ -101,8 +103,8 @@ def _attached(client: _Client, forms: Mapping[str, Form], between: Between) -> _
         for name in path.split("."):
             resource = getattr(resource, name, None)
         if resource is not None and hasattr(resource, _DOOR):
-            door = partial(post, getattr(resource, _DOOR), form, between, own)
-            setattr(resource, _DOOR, door)
+            asks = partial(_asks, form, between, own)
+            setattr(resource, _DOOR, partial(post, getattr(resource, _DOOR), asks, between))
             known = True
     if not known:
         between.tell(f"this version of {_maker(client)} is not known, so nothing is wrapped")
@@ -116,12 +118,8 @@ def _attached(client: _Client, forms: Mapping[str, Form], between: Between) -> _
     return cast("_Client", own)
 
 
-def _post(
-    send: Callable[..., Any], form: Form, between: Between, client: Any, path: str, **given: Any
-) -> Any:
-    before = partial(between.before, form, given.get("body"), betas=_betas(client, given))
-    call = before() if form.at(path) else None
-    if call is None:
+def _post(send: _Sends, asks: _Asks, between: Between, path: str, **given: Any) -> Any:
+    if (call := asks(path, given)) is None:
         return send(path, **given)
     try:
         answer = send(path, **{**given, "body": call.body})
@@ -132,14 +130,10 @@ def _post(
     return between.watched(call, answer)
 
 
-async def _post_async(
-    send: Callable[..., Any], form: Form, between: Between, client: Any, path: str, **given: Any
-) -> Any:
+async def _post_async(send: _Sends, asks: _Asks, between: Between, path: str, **given: Any) -> Any:
     from anyio.to_thread import run_sync
 
-    before = partial(between.before, form, given.get("body"), betas=_betas(client, given))
-    call = await run_sync(before) if form.at(path) else None
-    if call is None:
+    if (call := await run_sync(asks, path, given)) is None:
         return await send(path, **given)
     try:
         answer = await send(path, **{**given, "body": call.body})
@@ -150,11 +144,13 @@ async def _post_async(
     return await run_sync(between.watched, call, answer)
 
 
-def _betas(client: Any, given: Json) -> Sequence[str]:
-    """Of the client, or of this call, whose headers count then."""
+def _asks(form: Form, between: Between, client: Any, path: str, given: Json) -> Call | None:
+    if not form.at(path):
+        return None
     own = as_object(as_object(given.get("options")).get("headers"))
     headers = {name.lower(): value for name, value in {**client.default_headers, **own}.items()}
-    return [one.strip() for one in str(headers.get("anthropic-beta", "")).split(",")]
+    betas = [one.strip() for one in str(headers.get("anthropic-beta", "")).split(",")]
+    return between.before(form, given.get("body"), betas=betas)
 
 
 @dataclass(slots=True)
@@ -218,10 +214,9 @@ class Between:
                 return None
             output = max(count(given.get(name)) for name in _OUTPUT)
             asked = replace(asked, expands=expands, output=output, **more)
-            changes = self._conversations().changes(asked)
-            new = form.spliced(given, changes)
-            folded = changes.folded, changes.summary
-            return Call(form, changes.conversation, new, new is not given, *folded)
+            made = self._conversations().changes(asked)
+            new = form.spliced(given, made)
+            return Call(form, made.conversation, new, new is not given, made.folded, made.summary)
         except Exception as error:  # noqa: BLE001 - the program's request goes out as it is
             self.tell(f"{type(error).__name__}: {error}")
             return None
