@@ -388,6 +388,16 @@ def test_a_list_that_was_compacted_is_whole_again_when_switched_off(
     assert sent(strict) == messages
 
 
+def test_a_message_that_is_larger_than_the_window_is_cut_and_that_is_told(
+    bare: anthropic.Anthropic, strict: WireServer, project: Path, home: Path
+) -> None:
+    client = lamina.wrap(bare, project, files=False, home=home)
+    with hearing() as told:
+        ask(client, [{"role": "user", "content": "word " * 200_000}])
+    assert len(strict.received) == 1
+    assert ["too large for this model's window" in one for one in told] == [True]
+
+
 def test_a_long_answer_is_given_its_room(
     bare: anthropic.Anthropic, strict: WireServer, project: Path, home: Path
 ) -> None:

@@ -86,7 +86,7 @@ class Core:
                 tail = [a if new is was else put(a, dicts(new["content"])) for a, was, new in trios]
                 return [*head, *tail], call
         except Exception as error:  # noqa: BLE001 - the framework's messages go out as they are
-            self._between.tell(f"{type(error).__name__}: {error}")
+            self._between.tell(f"left a request as it was: {type(error).__name__}: {error}")
         return list(own), None
 
     def body(self, form: Form, body: Json, **more: Any) -> Call | None:

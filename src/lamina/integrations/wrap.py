@@ -70,7 +70,7 @@ def wrap(
     if not enabled or switched_off():
         return client
     forms = FORMS.get(_maker(client))
-    if forms is None:
+    if forms is None or not hasattr(client, "copy"):
         raise UsageError(
             f"`client` can't be a {type(client).__name__}: give an anthropic.Anthropic, "
             "AsyncAnthropic, openai.OpenAI or AsyncOpenAI."
@@ -187,8 +187,7 @@ class Between:
         self._session = session
         self._files, self._remember, self._recall = files, remember, recall
         self._compact = compact
-        self._told = False
-        self._causes = set[str]()  # of broken caches that were told
+        self._told = set[str]()  # first words of it
         self._made: Conversations | None = None
         self._store: MemoryStore | None = None
         self._looking: Future[None] | None = None  # for memories in what was said last
@@ -218,7 +217,7 @@ class Between:
             new = form.spliced(given, made)
             return Call(form, made.conversation, new, new is not given, made.folded, made.summary)
         except Exception as error:  # noqa: BLE001 - the program's request goes out as it is
-            self.tell(f"{type(error).__name__}: {error}")
+            self.tell(f"left a request as it was: {type(error).__name__}: {error}")
             return None
 
     def expanded(
@@ -299,20 +298,16 @@ class Between:
         return self._made
 
     def _cache_broke(self, broke: CacheBroke) -> None:
-        """Once for each kind of cause: what a program does to its prompt it does again and again."""
-        if (kind := broke.cause.partition(" ")[0]) not in self._causes:
-            self._causes.add(kind)
-            what = f"{broke.read:,} of {broke.expected:,} cached tokens were read"
-            with suppress(Warning):
-                warnings.warn(f"Lamina: only {what}: {broke.cause}", RuntimeWarning, stacklevel=2)
+        read, of = f"{broke.read:,}", f"{broke.expected:,}"
+        self.tell(f"{broke.cause}: only {read} of {of} cached tokens were read")
 
     def tell(self, what: str) -> None:
-        """Once: the program works without us, and its log is not ours."""
-        if self._told:
-            return
-        self._told = True
-        with suppress(Warning):  # a program may have made errors of warnings
-            warnings.warn(f"Lamina left a request as it was: {what}", RuntimeWarning, stacklevel=2)
+        """Once for each kind, by its first word: what happens once happens with every request, and the
+        program's log is not ours."""
+        if (kind := what.partition(" ")[0]) not in self._told:
+            self._told.add(kind)
+            with suppress(Warning):  # a program may have made errors of warnings
+                warnings.warn(f"Lamina: {what}", RuntimeWarning, stacklevel=2)
 
 
 def _parsed(between: Between, call: Call, parse: Callable[..., Any]) -> Callable[..., Any]:
