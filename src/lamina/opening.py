@@ -55,7 +55,7 @@ def load_config(options: Options) -> Config:
                 "Give `remember`, or a Config with extraction.non_interactive; not both."
             )
         return options.config
-    if not options.project.expanduser().is_dir():
+    if not Path(options.project).expanduser().is_dir():
         raise UsageError(f"The project {options.project} is not a directory.")
     overrides = dict(options.config or {})
     if isinstance(options.model, str):

@@ -110,15 +110,15 @@ class Session:
         """
         return Opening(
             Options(
-                project=Path(project),
+                project=project,
                 model=model,
                 home=home,
                 config=config,
                 ask=ask,
                 interactive=interactive,
                 on_event=cast("Emit | None", on_event),
-                tools=tuple(tools),
-                hooks=dict(hooks or {}),
+                tools=tools,
+                hooks=hooks or {},
                 clock=clock or SystemClock(),
                 flag_provider=flag_provider,
                 claude=claude,
@@ -142,8 +142,8 @@ class Session:
         """One whole turn. `pasted` is text that the user did not type, such as piped input."""
         if self._busy:
             raise UsageError("A turn is running; wait for it, cancel it, or use queue().")
-        if not prompt.strip() and not pasted.strip():
-            raise UsageError("There is nothing to ask: the message is empty.")
+        if not isinstance(prompt, str) or not (prompt.strip() or pasted.strip()):
+            raise UsageError("There is nothing to ask: the message is empty, or no text.")
         self._busy, state = True, self._state
         state.events, state.usage, state.calls, state.max_tokens = [], Usage(), 0, 0
         start = len(state.ledger.entries)

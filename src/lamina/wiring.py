@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -43,11 +43,14 @@ if TYPE_CHECKING:
 
 
 _WANTED = {
+    "project": "give the path of its directory",
     "model": "give a name such as 'anthropic:claude-sonnet-4-6', or an object with name, "
     "capabilities, complete and close (lamina.Model)",
     "config": "give settings as a dict, or a Config",
     "memory": "give a MemoryStore, such as lamina.Memory(…).store",
     "ask": "give a function that answers a permission question",
+    "tools": "give a list of functions and Tools",
+    "hooks": "give a dict of functions by event",
     "on_event": "give a function that takes an event",
 }
 
@@ -56,14 +59,14 @@ _WANTED = {
 class Options:
     """What the caller of `Session.open` asked for."""
 
-    project: Path
+    project: str | Path
     model: str | Model | None = None
     home: str | Path | None = None
     config: Config | Mapping[str, Any] | None = None
     ask: Ask | None = None
     interactive: bool = False
     on_event: Emit | None = None
-    tools: Sequence[Tool | Callable[..., Any]] = ()
+    tools: Iterable[Tool | Callable[..., Any]] = ()
     hooks: Mapping[HookName, Any] = field(default_factory=dict[HookName, Any])
     clock: Clock = field(default_factory=SystemClock)
     flag_provider: Any = None
@@ -74,10 +77,13 @@ class Options:
     def __post_init__(self) -> None:
         """A wrong object is named here, before it fails somewhere inside."""
         wrong = {
+            "project": not isinstance(self.project, str | Path),
             "model": not isinstance(self.model, str | Model | None),
             "config": not isinstance(self.config, Config | Mapping | None),
             "memory": self.memory is not None and not hasattr(self.memory, "write_file"),
             "ask": self.ask is not None and not callable(self.ask),
+            "tools": not isinstance(self.tools, Iterable),
+            "hooks": not isinstance(self.hooks, Mapping),
             "on_event": self.on_event is not None and not callable(self.on_event),
         }
         for name in (name for name, found in wrong.items() if found):

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -74,6 +75,10 @@ def put(message: Json, blocks: list[Json]) -> Json:
     return {**message, "content": blocks}
 
 
+def sum_up(_: Sequence[Json], summary: str) -> list[Json]:
+    return [said(summary)]
+
+
 def frame(**more: Any) -> Callable[[], Json]:
     return lambda: {"model": "claude-sonnet-4-6", "tools": [], "system": "", **more}
 
@@ -94,8 +99,8 @@ LONG = lines("log", 2000)
 def test_the_core_gives_an_edited_view_and_expand_leads_back(home: Path) -> None:
     core = Core({"user": "alice", "home": home})
     talk = [said(QUESTION), *read(1, LONG)]
-    core.view(talk[:1], own, put, frame())
-    shown, call = core.view(talk, own, put, frame())
+    core.view(talk[:1], own, put, sum_up, frame())
+    shown, call = core.view(talk, own, put, sum_up, frame())
     assert FACT in shown[0]["content"][1]["text"]
     result = shown[2]["content"][0]["content"]
     assert len(result) < 4000
@@ -106,9 +111,34 @@ def test_the_core_gives_an_edited_view_and_expand_leads_back(home: Path) -> None
     assert core.expand({"id": "call1", "offset": 2000}, more) == LONG.splitlines()[1999]
     assert call is not None
     assert core.expand({"id": name, "offset": 2000}, name=call.conversation) != ""
-    again, _ = core.view([*talk, said("And?")], own, put, frame())
+    again, _ = core.view([*talk, said("And?")], own, put, sum_up, frame())
     assert again[:3] == shown, "what was changed stays so"
     assert talk == [said(QUESTION), *read(1, LONG)], "and what was given is as it was"
+
+
+@pytest.mark.spec("L4.1")
+def test_near_the_end_of_the_window_a_summary_stands_for_the_beginning_and_expand_for_all_of_it(
+    small: Path,
+) -> None:
+    talk = [said(QUESTION)]
+    for number in range(12):
+        talk += read(number, lines(str(number), 400))
+        core = Core({"user": "alice", "home": small})  # a new process each time
+        shown, call = core.view(talk, own, put, sum_up, frame(model="claude-haiku-4-5"))
+        assert call is not None
+        if call.folded:
+            break
+    summary = shown[0]["content"][0]["text"]
+    assert summary.startswith("<summary>")
+    assert QUESTION in summary
+    assert shown[1:] == talk[-len(shown) + 1 :], "the rest is the framework's own"
+    assert shown[1]["role"] == "assistant"
+    name = re.search(r"\[#(\w+)\] shows everything", summary)
+    assert name
+    whole = core.expand({"id": name[1], "search": "step_399("}, talk)
+    assert lines("0", 400).splitlines()[399] in whole
+    bare = Core({"user": "alice", "home": small, "compact": False})
+    assert len(bare.view(talk, own, put, sum_up, frame(model="claude-haiku-4-5"))[0]) == len(talk)
 
 
 @pytest.mark.parametrize(
@@ -117,7 +147,7 @@ def test_the_core_gives_an_edited_view_and_expand_leads_back(home: Path) -> None
 def test_expand_answers_a_wrong_question_with_a_sentence(asked: Json, home: Path) -> None:
     core = Core({"user": "alice", "home": home})
     assert core.expand(asked, [said("Never seen.")]).startswith("Expand found nothing: ")
-    core.view([said("Seen."), *read(1, LONG)], own, put, frame())
+    core.view([said("Seen."), *read(1, LONG)], own, put, sum_up, frame())
     words = core.expand(asked, [said("Seen."), *read(1, LONG)])
     assert words.startswith("Expand found nothing: ")
     assert "\n" not in words
@@ -126,7 +156,7 @@ def test_expand_answers_a_wrong_question_with_a_sentence(asked: Json, home: Path
 def test_a_session_keeps_apart_what_begins_alike(home: Path) -> None:
     core = Core({"user": "alice", "home": home})
     for session in ("one", "two"):
-        core.view([said(QUESTION), *read(1, LONG)], own, put, frame(session=session))
+        core.view([said(QUESTION), *read(1, LONG)], own, put, sum_up, frame(session=session))
     folder = next((home / "projects").glob("*/conversations/*"))
     assert len(list(folder.glob("*.jsonl"))) == 2
     both = [core.expand({"id": "call1"}, [said(QUESTION)], one)[:9] for one in ("one", "three")]
@@ -141,9 +171,9 @@ def test_a_fault_of_ours_and_being_off_leave_the_messages_as_they_are(home: Path
 
     core = Core({"user": "alice", "home": home})
     with pytest.warns(RuntimeWarning, match="no luck today"):
-        assert core.view(talk, broken, put, frame()) == (talk, None)
+        assert core.view(talk, broken, put, sum_up, frame()) == (talk, None)
     off = Core({"user": "alice", "home": home, "enabled": False})
-    assert off.view(talk, own, put, frame()) == (talk, None)
+    assert off.view(talk, own, put, sum_up, frame()) == (talk, None)
 
 
 def test_what_the_provider_refuses_is_sent_again_and_usage_that_fails_costs_no_answer(
@@ -151,7 +181,7 @@ def test_what_the_provider_refuses_is_sent_again_and_usage_that_fails_costs_no_a
 ) -> None:
     core = Core({"user": "alice", "home": home})
     talk = [said(QUESTION)]
-    shown, call = core.view(talk, own, put, frame())
+    shown, call = core.view(talk, own, put, sum_up, frame())
     sent: list[Any] = []
 
     class BadRequest(Exception):
@@ -168,13 +198,13 @@ def test_what_the_provider_refuses_is_sent_again_and_usage_that_fails_costs_no_a
     assert sent == [shown, talk]
     with pytest.raises(BadRequest):
         core.sent(None, send, shown, talk, lambda _: Usage())
-    assert core.view(talk, own, put, frame())[0] == talk, "left alone from then on"
+    assert core.view(talk, own, put, sum_up, frame())[0] == talk, "left alone from then on"
 
     async def ask(_: object) -> str:
         return "ok"
 
     other = Core({"user": "alice", "home": home})
-    _, call = other.view([said("Hello there, friend.")], own, put, frame())
+    _, call = other.view([said("Hello there, friend.")], own, put, sum_up, frame())
 
     def usage(_: str) -> Usage:
         raise ValueError("no usage today")

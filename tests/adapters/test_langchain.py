@@ -16,7 +16,14 @@ pytest.importorskip("langchain", reason="needs langchain: pip install 'lamina[la
 
 from langchain.agents import create_agent
 from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
+from langchain_core.messages import (
+    AIMessage,
+    BaseMessage,
+    HumanMessage,
+    SystemMessage,
+    ToolMessage,
+)
+from langchain_core.tools import StructuredTool
 from langgraph.checkpoint.memory import InMemorySaver
 
 from lamina.adapters.langchain import LaminaMiddleware
@@ -125,6 +132,38 @@ def test_what_was_changed_once_stays_so_in_each_thread_and_in_a_branch(home: Pat
     branch = said(fake.sent[-3])
     assert branch[:3] == tea[-1][:3]
     assert branch[5] == "Changed history."
+
+
+@pytest.mark.spec("L4.1")
+def test_a_long_thread_is_sent_with_a_summary_and_the_state_is_whole(small: Path) -> None:
+    count = 12
+    answers = (
+        AIMessage(f"Part {n}.", tool_calls=calls(n, file=str(n)).tool_calls) for n in range(count)
+    )
+    fake = model(*answers, AIMessage("Done."))
+
+    def fetch(file: str) -> str:
+        """Fetches a file."""
+        return lines(file, 400)
+
+    tool = {"name": "read", "description": "Fetches a file."}
+    agent = create_agent(
+        fake,
+        [StructuredTool.from_function(fetch, **tool)],
+        middleware=[LaminaMiddleware(user="alice", home=small)],
+    )
+    told = [SystemMessage("Be brief.")]
+    record = ask(agent, "Read all of them.", history=told)
+    assert [len(one.content) for one in record if isinstance(one, ToolMessage)] == [
+        len(lines(str(n), 400)) for n in range(count)
+    ]
+    shown = fake.sent[-1]
+    assert shown[0] == told[0], "instructions stay"
+    assert isinstance(shown[1], HumanMessage)
+    assert shown[1].text.startswith("<summary>")
+    assert "Read all of them." in shown[1].text
+    assert isinstance(shown[2], AIMessage)
+    assert shown[2:] == record[len(record) - 1 - len(shown[2:]) : -1], "the end is as it is"
 
 
 def test_a_request_that_the_provider_refuses_goes_out_as_the_agent_made_it(home: Path) -> None:

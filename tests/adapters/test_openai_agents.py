@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,8 @@ LONG = lines("log", 2000)
 
 
 def read_file(file: str) -> str:
+    if file.startswith("long "):
+        return lines(file, 400)
     return LONG if file == "log" else f"{lines('a')}\nchanged = {file!r}"
 
 
@@ -140,6 +143,33 @@ def test_what_was_changed_once_stays_so_and_a_changed_history_is_a_branch(
         assert len(views[2][4]["output"]) < 300
         assert all(later[: len(one)] == one for one, later in pairwise(views))
     assert sent(wire, 9)[: len(sent(wire, 8))] == sent(wire, 8), "what both share is as it was sent"
+
+
+@pytest.mark.spec("L4.1")
+@pytest.mark.parametrize("responses", [True, False])
+def test_a_long_session_is_sent_with_a_summary_and_stays_whole(
+    responses: bool, wire: WireServer, small: Path
+) -> None:
+    count = 12
+    for n in range(count):
+        usage = {"input_tokens": 4_400 * n + 100, "output_tokens": 5}
+        wire.will(replace(calls(n, file=f"long {n}"), usage=usage))
+    wire.will(says("Done."))
+    record: list[Any] = []
+
+    async def talk(_: LaminaProvider, ask: Any, session: SQLiteSession) -> None:
+        assert await ask("Read all of them.", max_turns=20) == "Done."
+        record.extend(await session.get_items())
+
+    run(wire, small, talk, responses=responses)
+    outputs = [one["output"] for one in record if one.get("type") == "function_call_output"]
+    assert outputs == [read_file(f"long {n}") for n in range(count)]
+    shown = sent(wire) if responses else sent(wire)[1:]  # behind the system prompt
+    assert str(shown[0]["content"]).startswith("<summary>")
+    assert "Read all of them." in str(shown[0]["content"])
+    tail = [str(one.get("output") or one.get("content") or "") for one in shown]
+    assert outputs[-1] in tail
+    assert outputs[0] not in tail
 
 
 @pytest.mark.parametrize("streams", [True, False])

@@ -17,7 +17,14 @@ pytest.importorskip("pydantic_ai", reason="needs pydantic-ai: pip install 'lamin
 
 from pydantic_ai import Agent, BinaryContent
 from pydantic_ai.exceptions import ModelHTTPError
-from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart
+from pydantic_ai.messages import (
+    ModelMessage,
+    ModelResponse,
+    SystemPromptPart,
+    TextPart,
+    ToolCallPart,
+    ToolReturnPart,
+)
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 from lamina.adapters.pydantic_ai import Lamina
@@ -104,6 +111,36 @@ def test_what_was_changed_once_stays_so_and_a_changed_history_is_a_branch(home: 
     branch = said(model.sent[9])
     assert branch[:3] == said(model.sent[2])[:3]
     assert branch[3:] == ["Changed history.", "And on."]
+
+
+@pytest.mark.spec("L4.1")
+def test_a_long_history_is_sent_with_a_summary_and_stays_whole(small: Path) -> None:
+    count = 12
+    model = Model(*(calls(n, "fetch", file=str(n)) for n in range(count)), "Done.", "And on.")
+    agent: Agent[Any, str] = Agent(
+        FunctionModel(model),
+        capabilities=[Lamina(user="alice", home=small)],
+        system_prompt="Be brief.",
+    )
+
+    @agent.tool_plain
+    def fetch(file: str) -> str:
+        return lines(file, 700)
+
+    record = run(agent, "Read all of them.").all_messages()
+    results = [p for m in record for p in m.parts if isinstance(p, ToolReturnPart)]
+    assert [p.content for p in results] == [lines(str(n), 700) for n in range(count)]
+    shown = model.sent[-1]
+    system, summary = shown[0].parts
+    assert isinstance(system, SystemPromptPart), "instructions stay"
+    assert str(summary.content).startswith("<summary>")
+    assert "Read all of them." in str(summary.content)
+    assert isinstance(shown[1], ModelResponse)
+    assert shown[1:] == record[len(record) - len(shown) : -1], "the end is as it is"
+    more = run(agent, "Go on.", message_history=record).all_messages()
+    assert more[: len(record)] == record
+    again = said(model.sent[-1])
+    assert again[: len(said(shown))] == said(shown), "and the beginning, until the next summary"
 
 
 def test_a_request_that_the_provider_refuses_goes_out_as_the_agent_made_it(home: Path) -> None:

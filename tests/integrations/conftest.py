@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+import warnings
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,6 +38,17 @@ def home(tmp_path: Path) -> Path:
 def bare(wire: WireServer) -> Iterator[anthropic.Anthropic]:
     with anthropic.Anthropic(base_url=wire.anthropic_url, api_key="k", max_retries=0) as client:
         yield client
+
+
+@contextmanager
+def hearing() -> Generator[list[str]]:
+    """What Lamina warned of, once it has ended. (A filter that makes errors of warnings shows nothing:
+    they are not let out of a request.)"""
+    told: list[str] = []
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("always")
+        yield told
+    told += [str(one.message) for one in heard if one.category is RuntimeWarning]
 
 
 def lines(seed: str, count: int = 60) -> str:

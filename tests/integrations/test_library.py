@@ -5,9 +5,12 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+from anthropic import Anthropic
 
 import lamina
 from lamina.errors import GateRefused, UsageError
@@ -145,8 +148,6 @@ def test_the_same_awaited(project: Path, home: Path) -> None:
 def test_bad_input_gets_a_sentence(project: Path, home: Path) -> None:
     with pytest.raises(UsageError, match="no directory"):
         lamina.Memory(project / "nowhere", home=home)
-    with pytest.raises(UsageError, match="empty"):
-        lamina.Memory(user="  ", home=home)
     with lamina.Memory(project, home=home) as memory:
         with pytest.raises(UsageError, match="no text"):
             memory.remember("  ")
@@ -167,3 +168,25 @@ def test_the_package_shows_its_public_names() -> None:
     assert "Memory" in dir(lamina)
     assert "Session" in dir(lamina)
     assert all(hasattr(lamina, name) for name in dir(lamina))
+
+
+@pytest.mark.parametrize(
+    ("call", "why"),
+    [
+        (lambda m, _: m.remember(None), "no text to remember"),
+        (lambda m, _: m.remember(b"Tea is hot."), "no text to remember"),
+        (lambda m, _: m.recall(None), "can't be a NoneType: give a text"),
+        (lambda m, _: m.search(b"tea"), "can't be a bytes: give a text"),
+        (lambda m, _: m.recall("tea", limit="5"), "limit can't be '5'"),
+        (lambda _, home: lamina.Memory(user=5, home=home), "`user` can't be 5"),
+        (lambda _, home: lamina.Memory(user=" ", home=home), "`user` can't be ' '"),
+        (lambda _, home: lamina.Memory(5, home=home), "no directory 5"),
+        (lambda _, home: lamina.Session.open(5, home=home), "`project` can't be a int"),
+        (lambda _, home: lamina.wrap(Anthropic(api_key="k").messages), "can't be a Messages"),
+    ],
+)
+def test_a_wrong_object_gets_a_sentence(
+    call: Callable[[Any, Path], Any], why: str, project: Path, home: Path
+) -> None:
+    with lamina.Memory(project, home=home) as memory, pytest.raises(UsageError, match=why):
+        call(memory, home)

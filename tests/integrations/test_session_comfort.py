@@ -119,6 +119,9 @@ def test_the_view_is_plain_json(place: dict[str, Any]) -> None:
         ({"memory": 5}, "`memory` can't be a int"),
         ({"ask": "yes"}, "`ask` can't be a str"),
         ({"tools": [5]}, "can't be a tool"),
+        ({"tools": 5}, "`tools` can't be a int"),
+        ({"hooks": 5}, "`hooks` can't be a int"),
+        ({"project": 5}, "`project` can't be a int"),
     ],
 )
 def test_a_wrong_object_gets_a_sentence(

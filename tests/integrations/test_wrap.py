@@ -18,7 +18,7 @@ import anthropic
 import openai
 import pydantic
 import pytest
-from tests.integrations.conftest import READ, lines
+from tests.integrations.conftest import READ, hearing, lines
 from tests.wire.cache import PromptCache
 from tests.wire.server import Answer, WireServer, fails, says
 
@@ -467,11 +467,10 @@ def test_an_error_of_ours_lets_the_request_through_and_is_told_once(
         raise RuntimeError("no luck today")
 
     monkeypatch.setattr("lamina.conversation.kept.Conversations.changes", broken)
-    with warnings.catch_warnings(record=True) as told:
-        warnings.simplefilter("always")
+    with hearing() as told:
         for _ in range(2):
             assert ask(client, [said("Hello there, friend.")]).content[0].text == "ok"
-    assert ["no luck today" in str(one.message) for one in told] == [True]
+    assert ["no luck today" in one for one in told] == [True]
     assert [sent(wire, at) for at in (0, 1)] == [[said("Hello there, friend.")]] * 2
 
 
@@ -560,6 +559,13 @@ def _entered(manager: Any, read: Callable[[Any], Any]) -> Any:
         return read(opened)
 
 
+def _read_once(asked: Any = ASKED) -> Any:
+    return {
+        **asked,
+        "messages": iter([{"role": "user", "content": iter(said(QUESTION)["content"])}]),
+    }
+
+
 def _runner(client: anthropic.Anthropic) -> Any:
     @anthropic.beta_tool
     def weather(city: str) -> str:
@@ -574,6 +580,7 @@ ANTHROPIC_WAYS: dict[str, Callable[[Any], Any]] = {
     "an iterator": lambda c: (
         c.messages.create(**{**ASKED, "messages": iter(ASKED["messages"])}).content
     ),
+    "an iterator in a message": lambda c: c.messages.create(**_read_once()).content,
     "stream": lambda c: [e.type for e in c.messages.create(**ASKED, stream=True)],
     "stream()": lambda c: _entered(c.messages.stream(**ASKED), lambda s: list(s.text_stream)),
     "parse": lambda c: c.messages.parse(**ASKED, **FORMAT).parsed_output,
@@ -592,6 +599,7 @@ ANTHROPIC_WAYS: dict[str, Callable[[Any], Any]] = {
 }
 OPENAI_WAYS: dict[str, Callable[[Any], Any]] = {
     "create": lambda c: c.chat.completions.create(**CHAT).choices,
+    "an iterator in a message": lambda c: c.chat.completions.create(**_read_once(CHAT)).choices,
     "stream()": lambda c: _entered(
         c.chat.completions.stream(**CHAT, stream_options={"include_usage": True}),
         lambda s: [event.type for event in s],
@@ -624,10 +632,9 @@ def test_whatever_way_it_is_called_it_recalls_books_and_answers_as_the_bare_one(
         "openai": lambda: openai.OpenAI(base_url=wire.openai_url, api_key="k"),
     }[maker]
     call = {"anthropic": ANTHROPIC_WAYS, "openai": OPENAI_WAYS}[maker][way]
-    with make() as bare, warnings.catch_warnings(record=True) as told:
-        warnings.simplefilter("always")
+    with make() as bare, hearing() as told:
         assert call(lamina.wrap(bare, project, home=home)) == call(bare)
-    assert not [str(one.message) for one in told if one.category is RuntimeWarning]
+    assert told == []
     assert "PostgreSQL 16" in json.dumps(wire.received[0].body)
     assert [one["output"] for one in Spend(home / "spend").calls()] == [5]
 
@@ -653,8 +660,8 @@ def test_what_the_provider_holds_itself_passes_without_a_word(
 ) -> None:
     with openai.OpenAI(base_url=wire.openai_url, api_key="k") as bare:
         client = lamina.wrap(bare, project, home=home)
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
+        with hearing() as told:
             client.responses.create(model="gpt-5", prompt={"id": "pmpt_1"})
             client.responses.create(**RESPONSE, previous_response_id="resp_1")
+    assert told == []
     assert not list(Spend(home / "spend").calls())

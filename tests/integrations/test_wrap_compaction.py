@@ -6,7 +6,6 @@ import json
 import re
 import subprocess
 import sys
-import warnings
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
@@ -17,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.examples import examples
-from tests.integrations.conftest import READ, lines
+from tests.integrations.conftest import READ, hearing, lines
 from tests.wire.cache import PromptCache
 from tests.wire.server import Answer, WireServer, fails
 
@@ -27,6 +26,7 @@ from lamina.config import load
 from lamina.conversation.bodies import ANTHROPIC, FORMS, Form
 from lamina.conversation.kept import Conversations
 from lamina.integrations.mcp_calls import Calls
+from lamina.ledger.window import LONG_BETA, LONG_SUFFIX
 from lamina.messages import Usage, dicts
 
 if TYPE_CHECKING:
@@ -388,6 +388,16 @@ def test_a_list_that_was_compacted_is_whole_again_when_switched_off(
     assert sent(strict) == messages
 
 
+def test_a_message_that_is_larger_than_the_window_is_cut_and_that_is_told(
+    bare: anthropic.Anthropic, strict: WireServer, project: Path, home: Path
+) -> None:
+    client = lamina.wrap(bare, project, files=False, home=home)
+    with hearing() as told:
+        ask(client, [{"role": "user", "content": "word " * 200_000}])
+    assert len(strict.received) == 1
+    assert ["too large for this model's window" in one for one in told] == [True]
+
+
 def test_a_long_answer_is_given_its_room(
     bare: anthropic.Anthropic, strict: WireServer, project: Path, home: Path
 ) -> None:
@@ -401,6 +411,27 @@ def test_a_long_answer_is_given_its_room(
         lines_each=1200,
     )
     assert len(strict.received) == 15
+
+
+@pytest.mark.filterwarnings("ignore:The model:DeprecationWarning")
+@pytest.mark.parametrize(
+    "way", ["the client's header", "a copy's header", "the call's", "a beta", "the model", "none"]
+)
+def test_a_window_of_a_million_is_seen_wherever_it_is_asked_for(
+    way: str, bare: anthropic.Anthropic, wire: WireServer, project: Path, home: Path
+) -> None:
+    header = {"Anthropic-Beta": f"other-beta, {LONG_BETA}"}
+    bare = bare.copy(default_headers=header) if way == "the client's header" else bare
+    client: Any = lamina.wrap(bare, project, files=False, home=home)
+    client = client.with_options(default_headers=header) if way == "a copy's header" else client
+    client = client.beta if way == "a beta" else client
+    more: Json = {"extra_headers": header} if way == "the call's" else {}
+    more |= {"betas": [LONG_BETA]} if way == "a beta" else {}
+    parts = [rounds(ANTHROPIC, number, lines(str(number), 1200)) for number in range(20)]
+    messages = [{"role": "user", "content": ASKED}, *(one for part in parts for one in part)]
+    model = "claude-sonnet-4-5" + LONG_SUFFIX * (way == "the model")
+    ask(client, messages, model=model, **more)
+    assert is_summary(sent(wire)[0]) == (way == "none")
 
 
 # ---- whatever a program's list looks like
@@ -516,6 +547,18 @@ def marked(messages: list[Json]) -> list[Json]:
 
 
 @pytest.mark.spec("F12")
+def test_a_cache_that_the_provider_lost_is_not_laid_at_the_programs_door(
+    wire: WireServer, project: Path, home: Path
+) -> None:
+    wire.rule = lambda body: Answer(usage={"input_tokens": size_of(body), "output_tokens": 5})
+    messages: list[Json] = [{"role": "user", "content": ASKED}]
+    with openai.OpenAI(base_url=wire.openai_url, api_key="k") as bare, hearing() as told:
+        client: Any = lamina.wrap(bare, project, files=False, home=home)
+        work(lambda m: client.chat.completions.create(model="gpt-5", messages=m), CHAT, 4, messages)
+    assert (len(wire.received), told) == (4, [])
+
+
+@pytest.mark.spec("F12")
 def test_what_the_program_does_to_its_cache_is_told_and_our_own_doing_is_not(
     bare: anthropic.Anthropic, wire: WireServer, project: Path, home: Path
 ) -> None:
@@ -523,15 +566,13 @@ def test_what_the_program_does_to_its_cache_is_told_and_our_own_doing_is_not(
     (home / "settings.toml").write_text("[compact]\nwindow = 60000\n")
     cached(wire)
     client = lamina.wrap(bare, project, files=False, home=home)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with hearing() as heard:
         first: Json = {"role": "user", "content": ASKED}
         messages = work(lambda m: ask(client, marked(m)), ANTHROPIC, 12, [first])
     assert is_summary(sent(wire)[0]), "which broke the cache, and had to"
+    assert heard == []
     for number, told in ((12, True), (13, False)):
         messages += rounds(ANTHROPIC, number, "Nothing.")
-        with warnings.catch_warnings(record=True) as heard:
-            warnings.simplefilter("always")
+        with hearing() as heard:
             ask(client, marked(messages), system=f"It is {number} o'clock.")
-        causes = [str(one.message) for one in heard if "system prompt changed" in str(one.message)]
-        assert bool(causes) == told, "once for each kind of cause"
+        assert ["system prompt changed" in one for one in heard] == [True] * told, "once a cause"

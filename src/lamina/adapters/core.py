@@ -50,6 +50,7 @@ class Options(TypedDict, total=False):
     remember: bool
     recall: bool
     files: bool
+    compact: bool
     home: str | Path
     enabled: bool
 
@@ -59,7 +60,6 @@ class Core:
 
     def __init__(self, options: Options, *, files: bool | None = False) -> None:
         given: dict[str, Any] = {"project": None, "user": None, "files": files, **options}
-        given["compact"] = False
         self.on: bool = given.pop("enabled", True) and not switched_off()
         self._between = Between(**given)
 
@@ -68,30 +68,30 @@ class Core:
         own: Sequence[_Own],
         read: Callable[[_Own], Message],
         put: Callable[[_Own, list[Block]], _Own],
+        sum_up: Callable[[Sequence[_Own], str], Sequence[_Own]],
         frame: Callable[[], Json],
     ) -> tuple[list[_Own], Call | None]:
         """The framework's messages as its model is to see them. `read` gives one in Anthropic's form,
-        `put` one with these blocks, `frame` model, system, tools, and a session if there is one."""
+        `put` one with these blocks, `sum_up` what stands for some with this summary (instructions
+        among them stay), `frame` model, system, tools, and a session if there is one."""
         try:
             given = [read(one) for one in own] if self.on else []
             body = {**frame(), "messages": given} if given else {}
             session = str(body.pop("session", None) or "")
             call = self.body(ANTHROPIC, body, expands=True, session=session) if body else None
             if call is not None:
-                trios = zip(own, given, call.body["messages"], strict=True)
-                shown = [
-                    a if new is was else put(a, dicts(new["content"])) for a, was, new in trios
-                ]
-                return shown, call
+                at, said = call.folded, call.body["messages"]
+                head = sum_up(own[:at], call.summary) if at else ()
+                trios = zip(own[at:], given[at:], said[at - len(own) :], strict=True)
+                tail = [a if new is was else put(a, dicts(new["content"])) for a, was, new in trios]
+                return [*head, *tail], call
         except Exception as error:  # noqa: BLE001 - the framework's messages go out as they are
-            self._between.tell(f"{type(error).__name__}: {error}")
+            self._between.tell(f"left a request as it was: {type(error).__name__}: {error}")
         return list(own), None
 
-    def body(self, form: Form, body: Json, *, expands: bool, session: str = "") -> Call | None:
+    def body(self, form: Form, body: Json, **more: Any) -> Call | None:
         """The same for a framework that has a provider's own form."""
-        return (
-            self._between.before(form, body, session=session, expands=expands) if self.on else None
-        )
+        return self._between.before(form, body, **more) if self.on else None
 
     def sent(
         self,

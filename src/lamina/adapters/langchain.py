@@ -4,7 +4,7 @@ keeps every message as it was; what the model is sent is Lamina's view of it.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from itertools import zip_longest
 from typing import Any, Unpack
 
@@ -17,7 +17,7 @@ needs("langchain", "langchain", (1, 0), 2)
 
 from langchain.agents.middleware import AgentMiddleware, ModelRequest, ModelResponse
 from langchain.tools import ToolRuntime, tool
-from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from langgraph.config import get_config
 
@@ -26,7 +26,7 @@ _Response = ModelResponse[Any]
 
 
 class LaminaMiddleware(AgentMiddleware[Any, Any, Any]):
-    """Folds, layers 1 and 2, recall and spend for an agent, and the tool Expand. A thread of LangGraph
+    """Folds, layers 1 to 4, recall and spend for an agent, and the tool Expand. A thread of LangGraph
     is a conversation; without one they are told apart by their first messages."""
 
     def __init__(self, **options: Unpack[Options]) -> None:
@@ -66,7 +66,7 @@ class LaminaMiddleware(AgentMiddleware[Any, Any, Any]):
             about = {"model": next(filter(None, names), ""), "session": _thread(get_config())}
             return {**about, "tools": tools, "system": str(request.system_prompt or "")}
 
-        shown, call = self._core.view(request.messages, _read, _put, frame)
+        shown, call = self._core.view(request.messages, _read, _put, _sum_up, frame)
         return request.override(messages=shown), call
 
 
@@ -118,3 +118,7 @@ def _put(message: AnyMessage, blocks: list[Block]) -> AnyMessage:
         pairs = zip_longest(was, blocks)
         now = [new if new["type"] == "text" else own for own, new in pairs]
     return message.model_copy(update={"content": now})
+
+
+def _sum_up(messages: Sequence[AnyMessage], summary: str) -> list[AnyMessage]:
+    return [*(one for one in messages if isinstance(one, SystemMessage)), HumanMessage(summary)]

@@ -29,8 +29,8 @@ _ASKED = signature(Model.get_response)
 
 
 class LaminaProvider(ModelProvider):
-    """Models by name, of the SDK's own provider or of another, each with folds, recall and spend; and
-    with layers 1 and 2, if an agent has `tools=[provider.expand]` or one that reads files here."""
+    """Models by name, of the SDK's own provider or of another, each with folds, layers 3 and 4, recall
+    and spend; layers 1 and 2 if an agent has `tools=[provider.expand]` or one that reads files here."""
 
     def __init__(self, provider: ModelProvider | None = None, **options: Unpack[Options]) -> None:
         self._provider = provider or MultiProvider()

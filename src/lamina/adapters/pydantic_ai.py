@@ -7,6 +7,7 @@ The message history keeps every part as it was; what the model is sent is Lamina
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from copy import copy
 from dataclasses import replace
 from functools import partial
@@ -27,7 +28,7 @@ from lamina.integrations.wrap import Call
 
 
 class Lamina(AbstractCapability[Any]):
-    """Folds, layers 1 and 2, recall and spend for an agent, and the tool Expand."""
+    """Folds, layers 1 to 4, recall and spend for an agent, and the tool Expand."""
 
     def __init__(self, **options: Unpack[Options]) -> None:
         self._core = Core(options)
@@ -53,7 +54,7 @@ class Lamina(AbstractCapability[Any]):
             return {"model": request_context.model.model_name, "tools": tools, "system": said}
 
         said = request_context.messages
-        shown, self._call = await aside(self._core.view, said, _read, _put, frame)
+        shown, self._call = await aside(self._core.view, said, _read, _put, _sum_up, frame)
         return replace(request_context, messages=shown)
 
     async def after_model_request(
@@ -63,13 +64,8 @@ class Lamina(AbstractCapability[Any]):
         request_context: ModelRequestContext,
         response: messages.ModelResponse,
     ) -> messages.ModelResponse:
-        told = response.usage
-        counts = (
-            told.input_tokens,
-            told.output_tokens,
-            told.cache_read_tokens,
-            told.cache_write_tokens,
-        )
+        it = response.usage
+        counts = it.input_tokens, it.output_tokens, it.cache_read_tokens, it.cache_write_tokens
         await aside(self._core.answered, self._call, partial(usage_of, *counts))
         return response
 
@@ -118,3 +114,8 @@ def _put(message: messages.ModelMessage, blocks: list[Block]) -> messages.ModelM
             parts[at] = replace(part, content=blocks[at]["content"])
     added = [messages.UserPromptPart(str(block["text"])) for block in blocks[len(parts) :]]
     return replace(message, parts=[*parts, *added])
+
+
+def _sum_up(said: Sequence[messages.ModelMessage], summary: str) -> list[messages.ModelMessage]:
+    own = [p for one in said for p in one.parts if isinstance(p, messages.SystemPromptPart)]
+    return [messages.ModelRequest([*own, messages.UserPromptPart(summary)])]

@@ -4,7 +4,7 @@ messages of Anthropic's form, one for one, and told where in it what was changed
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
@@ -163,10 +163,19 @@ def plain(value: Any) -> Any:
     """A program may hand back the client's own objects, which are written out only on sending."""
     if isinstance(value, Mapping):
         return {key: plain(item) for key, item in cast("Json", value).items()}
-    if isinstance(value, list | tuple):
+    if isinstance(value, list | tuple | Iterator):
         return [plain(item) for item in cast("list[Any]", value)]
     dump = getattr(value, "model_dump", None)
     return dump(mode="json", exclude_unset=True) if dump is not None else value
+
+
+def once(value: Any) -> bool:
+    """Whether some of it can be read once only."""
+    if isinstance(value, Mapping):
+        return any(map(once, cast("Json", value).values()))
+    if isinstance(value, list | tuple):
+        return any(map(once, cast("list[Any]", value)))
+    return isinstance(value, Iterator)
 
 
 def _declared(tool: Json) -> list[Json]:

@@ -23,7 +23,7 @@ from lamina.config import Config
 from lamina.conversation.lineage import Lineages, branch
 from lamina.conversation.thread import NO_RESULT, Conversation, Place, UnaskedModel
 from lamina.errors import LaminaError, LedgerError, SessionBusy, UsageError
-from lamina.events import CacheBroke, Event, LayerFailed, quiet
+from lamina.events import CacheBroke, Event, LayerFailed, Warned, quiet
 from lamina.flags import Flags
 from lamina.layers import extraction, notes, pauses, recall
 from lamina.ledger import edits, spans
@@ -489,6 +489,8 @@ class Conversations:
     def _hear(self, event: Event) -> None:
         if isinstance(event, LayerFailed):
             self._tell(f"{event.layer} failed ({event.error})")
+        elif isinstance(event, Warned):
+            self._tell(event.message)
 
 
 def _last_asked(kept: Kept) -> float:

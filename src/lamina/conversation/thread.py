@@ -109,6 +109,7 @@ class Conversation:
         ledger = Ledger.of(entries, now=self.clock.now)
         self.state = State(deps, ledger, context, background=background)
         self._sent: Request | None = None  # by this process, last
+        self._parts = False  # whether it did not begin as the one before
         self.asker: Origin = "typed"  # whose the words are that the model gets
         self.held: list[Message] = []
         self.ends: list[int] = []  # entries when all up to this message was in; -1: within a run
@@ -195,15 +196,17 @@ class Conversation:
     def watch_cache(self, system: Sequence[Block], tools: Sequence[Json]) -> None:
         """Before a request, with what stands before the view in it."""
         self._sent = replace(self.state.ledger.view(), system=system, tools=tools)
-        self.state.guard.before(self._sent, self.clock.now(), self.model.capabilities)
+        parting = self.state.guard.before(self._sent, self.clock.now(), self.model.capabilities)
+        self._parts = parting is not None
 
     def cache_broke(self, usage: Usage) -> CacheBroke | None:
-        """After its answer: whether the cache was not read, and none of the layers meant that."""
+        """After its answer: whether the cache was not read for what the other program changed. None
+        of its doing: what a layer meant, a pause, a provider that keeps no cache."""
         if self._sent is None:
             return None
         answer, now = Response([], "", usage), self.clock.now()
         found = self.state.guard.after(self._sent, answer, now, self.model.capabilities)
-        return None if found is None or found.registered else found
+        return None if found is None or found.registered or not self._parts else found
 
     def note_request(self) -> None:
         """What the view holds now has been sent."""

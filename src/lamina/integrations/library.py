@@ -266,7 +266,7 @@ class Memory:
         if history is None:
             return []
         self._store.catch_up()
-        return list(islice(history.log(path), limit))
+        return list(islice(history.log(path), max(0, limit)))
 
     def prompt(self) -> str:
         """The section on memory for a system prompt: what it is for, and the index of what is known.
@@ -320,8 +320,10 @@ class Memory:
     ) -> list[tuple[float, dict[str, float], StoredMemory]]:
         from lamina.recall.memory_index import fitting
 
-        if limit < 1:
-            raise UsageError(f"limit can't be {limit}: it is 1 or more.")
+        if not isinstance(limit, int) or limit < 1:
+            raise UsageError(f"limit can't be {limit!r}: it is 1 or more.")
+        if not isinstance(query, str):
+            raise UsageError(f"What is asked can't be a {type(query).__name__}: give a text.")
         found = fitting(self._recall_index(), query[:_LONGEST_QUERY], limit, now)
         return [(match.confidence, dict(match.parts), memory) for match, memory in found]
 
@@ -406,7 +408,7 @@ def settings_for(
     """Settings whose memory directory is the project's, the user's, or the user's in the project."""
     from lamina.config import load
 
-    if project is not None and not Path(project).is_dir():
+    if not isinstance(project, str | Path | None) or (project and not Path(project).is_dir()):
         raise UsageError(f"There is no directory {project}. `project` is the project's directory.")
     config = load(project or ".", home=home, claude=claude)
     if user is None:
@@ -424,8 +426,8 @@ def settings_for(
 
 def own_name(given: str) -> str:
     """A folder's name that no two different names share, and that a person can still read."""
-    if not given.strip():
-        raise UsageError("`user` is empty: give a name or an id.")
+    if not isinstance(given, str) or not given.strip():
+        raise UsageError(f"`user` can't be {given!r}: give a name or an id, as a text.")
     readable = slug(given.casefold()).strip("-")[-40:]
     return f"{readable}-{hashlib.sha256(given.encode('utf-8', 'surrogatepass')).hexdigest()[:12]}"
 

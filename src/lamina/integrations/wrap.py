@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from lamina.cache.spend import count
-from lamina.conversation.bodies import FORMS, Form, plain
+from lamina.conversation.bodies import FORMS, Form, once, plain
 from lamina.conversation.kept import Conversations
 from lamina.errors import UsageError
 from lamina.events import CacheBroke, quiet
@@ -39,6 +39,8 @@ _MARK = "_lamina"
 _DOOR, _ITEMS, _RAW = "_post", "_iterator", "http_response"
 _OUTPUT = ("max_tokens", "max_completion_tokens", "max_output_tokens")
 _Client = TypeVar("_Client")
+_Sends = Callable[..., Any]
+_Asks = Callable[[str, Json], "Call | None"]
 
 
 def wrap(
@@ -68,7 +70,7 @@ def wrap(
     if not enabled or switched_off():
         return client
     forms = FORMS.get(_maker(client))
-    if forms is None:
+    if forms is None or not hasattr(client, "copy"):
         raise UsageError(
             f"`client` can't be a {type(client).__name__}: give an anthropic.Anthropic, "
             "AsyncAnthropic, openai.OpenAI or AsyncOpenAI."
@@ -101,7 +103,8 @@ def _attached(client: _Client, forms: Mapping[str, Form], between: Between) -> _
         for name in path.split("."):
             resource = getattr(resource, name, None)
         if resource is not None and hasattr(resource, _DOOR):
-            setattr(resource, _DOOR, partial(post, getattr(resource, _DOOR), form, between))
+            asks = partial(_asks, form, between, own)
+            setattr(resource, _DOOR, partial(post, getattr(resource, _DOOR), asks, between))
             known = True
     if not known:
         between.tell(f"this version of {_maker(client)} is not known, so nothing is wrapped")
@@ -115,9 +118,8 @@ def _attached(client: _Client, forms: Mapping[str, Form], between: Between) -> _
     return cast("_Client", own)
 
 
-def _post(send: Callable[..., Any], form: Form, between: Between, path: str, **given: Any) -> Any:
-    call = between.before(form, given.get("body"), **_betas(given)) if form.at(path) else None
-    if call is None:
+def _post(send: _Sends, asks: _Asks, between: Between, path: str, **given: Any) -> Any:
+    if (call := asks(path, given)) is None:
         return send(path, **given)
     try:
         answer = send(path, **{**given, "body": call.body})
@@ -128,14 +130,10 @@ def _post(send: Callable[..., Any], form: Form, between: Between, path: str, **g
     return between.watched(call, answer)
 
 
-async def _post_async(
-    send: Callable[..., Any], form: Form, between: Between, path: str, **given: Any
-) -> Any:
+async def _post_async(send: _Sends, asks: _Asks, between: Between, path: str, **given: Any) -> Any:
     from anyio.to_thread import run_sync
 
-    before = partial(between.before, form, given.get("body"), **_betas(given))
-    call = await run_sync(before) if form.at(path) else None
-    if call is None:
+    if (call := await run_sync(asks, path, given)) is None:
         return await send(path, **given)
     try:
         answer = await send(path, **{**given, "body": call.body})
@@ -146,9 +144,13 @@ async def _post_async(
     return await run_sync(between.watched, call, answer)
 
 
-def _betas(given: Json) -> Json:
-    headers = as_object(as_object(given.get("options")).get("headers"))
-    return {"betas": str(headers.get("anthropic-beta") or "").split(",")}
+def _asks(form: Form, between: Between, client: Any, path: str, given: Json) -> Call | None:
+    if not form.at(path):
+        return None
+    own = as_object(as_object(given.get("options")).get("headers"))
+    headers = {name.lower(): value for name, value in {**client.default_headers, **own}.items()}
+    betas = [one.strip() for one in str(headers.get("anthropic-beta", "")).split(",")]
+    return between.before(form, given.get("body"), betas=betas)
 
 
 @dataclass(slots=True)
@@ -159,6 +161,8 @@ class Call:
     conversation: str
     body: Json
     edited: bool
+    folded: int = 0  # so many of the first messages have a summary in their place
+    summary: str = ""
 
 
 class Between:
@@ -183,8 +187,7 @@ class Between:
         self._session = session
         self._files, self._remember, self._recall = files, remember, recall
         self._compact = compact
-        self._told = False
-        self._causes = set[str]()  # of broken caches that were told
+        self._told = set[str]()  # first words of it
         self._made: Conversations | None = None
         self._store: MemoryStore | None = None
         self._looking: Future[None] | None = None  # for memories in what was said last
@@ -202,19 +205,19 @@ class Between:
             given = cast("Json", body)
             if not given.get(form.said_in):  # a prompt that the provider keeps
                 return None
-            if isinstance(given[form.said_in], Iterator):  # which can be read once only
-                given[form.said_in] = list(given[form.said_in])
+            if once(given[form.said_in]):
+                given[form.said_in] = plain(given[form.said_in])
             said = {**given, form.said_in: plain(given[form.said_in])}
             asked = form.asked(said, session or self._session, self._files)
             if asked is None:
                 return None
             output = max(count(given.get(name)) for name in _OUTPUT)
             asked = replace(asked, expands=expands, output=output, **more)
-            changes = self._conversations().changes(asked)
-            new = form.spliced(given, changes)
-            return Call(form, changes.conversation, new, edited=new is not given)
+            made = self._conversations().changes(asked)
+            new = form.spliced(given, made)
+            return Call(form, made.conversation, new, new is not given, made.folded, made.summary)
         except Exception as error:  # noqa: BLE001 - the program's request goes out as it is
-            self.tell(f"{type(error).__name__}: {error}")
+            self.tell(f"left a request as it was: {type(error).__name__}: {error}")
             return None
 
     def expanded(
@@ -295,20 +298,16 @@ class Between:
         return self._made
 
     def _cache_broke(self, broke: CacheBroke) -> None:
-        """Once for each kind of cause: what a program does to its prompt it does again and again."""
-        if (kind := broke.cause.partition(" ")[0]) not in self._causes:
-            self._causes.add(kind)
-            what = f"{broke.read:,} of {broke.expected:,} cached tokens were read"
-            with suppress(Warning):
-                warnings.warn(f"Lamina: only {what}: {broke.cause}", RuntimeWarning, stacklevel=2)
+        read, of = f"{broke.read:,}", f"{broke.expected:,}"
+        self.tell(f"{broke.cause}: only {read} of {of} cached tokens were read")
 
     def tell(self, what: str) -> None:
-        """Once: the program works without us, and its log is not ours."""
-        if self._told:
-            return
-        self._told = True
-        with suppress(Warning):  # a program may have made errors of warnings
-            warnings.warn(f"Lamina left a request as it was: {what}", RuntimeWarning, stacklevel=2)
+        """Once for each kind, by its first word: what happens once happens with every request, and the
+        program's log is not ours."""
+        if (kind := what.partition(" ")[0]) not in self._told:
+            self._told.add(kind)
+            with suppress(Warning):  # a program may have made errors of warnings
+                warnings.warn(f"Lamina: {what}", RuntimeWarning, stacklevel=2)
 
 
 def _parsed(between: Between, call: Call, parse: Callable[..., Any]) -> Callable[..., Any]:

@@ -257,8 +257,7 @@ def proposed(
 ) -> Proposal:
     """What somebody wants kept, with a title, a line to find it by and a file's name where they gave
     none. A secret in it gets into no file name."""
-    text = text.strip()
-    if not text:
+    if not isinstance(text, str) or not (text := text.strip()):
         raise UsageError("There is no text to remember.")
     if type not in MEMORY_TYPES:
         raise UsageError(f"type can't be {type!r}: it is one of {', '.join(MEMORY_TYPES)}.")

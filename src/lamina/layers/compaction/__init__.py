@@ -339,12 +339,9 @@ def _apply(state: State, plan: SummaryPlan, before: int, fold: Json, back: list[
     saved = before - state.ledger.tokens()
     state.emit(LayerActed(LAYER, f"compacted ({plan.source}), {plan.score.share:.0%} kept", saved))
     if not faithful(state, plan):
-        state.emit(
-            Warned(
-                f"The summary answers only {plan.score.share:.0%} of the probes; "
-                "`/undo` or `lamina sessions undo-compact` brings the messages back."
-            )
-        )
+        what = f"The summary answers only {plan.score.share:.0%} of the probes"
+        how = "; `/undo` or `lamina sessions undo-compact` brings the messages back."
+        state.emit(Warned(what + ("." if state.whole_rounds else how)))
 
 
 # ---- files and skills shown again
