@@ -265,8 +265,8 @@ class MemoryStore(Protocol):
         """Write it as the user's own word, as it is or as they edited it."""
         ...
 
-    def reject(self, item_id: str) -> InboxItem:
-        """Drop it; the same words won't be proposed again."""
+    def reject(self, item_id: str, *, for_good: bool = True) -> InboxItem:
+        """Drop it; `for_good`, and the same words won't be proposed again."""
         ...
 
     # what did not come through the store

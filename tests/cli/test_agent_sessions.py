@@ -182,6 +182,7 @@ def test_what_search_and_grep_find_can_be_shown(run: Run, agent: str) -> None:
     assert {one["session"] for one in run("sessions", "grep", f"host {agent.upper()}")} == {
         AGENTS[agent]
     }
+    assert "user" not in {one["who"] for one in run("sessions", "grep", "WOLFSBANE")}
     entries = run("sessions", "show", AGENTS[agent][:10])["entries"]
     said = [one["content"][0].get("text") for one in entries]
     assert f"{agent.partition('-')[0].capitalize()} is done." in said

@@ -164,6 +164,19 @@ def test_all_projects_are_those_of_claude_code_too_and_its_files_are_only_read(
             assert now == before
 
 
+def test_what_an_import_left_waiting_goes_with_it_and_may_come_again(
+    run: Run, tmp_path: Path
+) -> None:
+    (tmp_path / "one.txt").write_text("The user prefers tea.\n")
+    taken = ("import", str(tmp_path / "one.txt"), "--type", "user")
+    for _ in range(2):
+        assert [row["decision"] for row in run(*taken)] == ["inbox"]
+        assert len(run("inbox")) == 1
+        assert len(run("import", "--undo")["undone"]) == 1
+        assert run("inbox") == []
+    assert "Nothing was imported" in run("import", "--undo", code=2)
+
+
 def test_one_command_takes_an_import_back_and_the_next_the_one_before(
     run: Run, tmp_path: Path
 ) -> None:

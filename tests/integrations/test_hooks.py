@@ -486,10 +486,51 @@ def test_status_tells_when_codex_has_not_trusted_the_hook(
     capsys.readouterr()
     _hooks(clients, "status")
     assert "have not trusted" in capsys.readouterr().out
-    trusted = '[hooks.state."/x/hooks.json:stop:0:0"]\ntrusted_hash = "sha256:1"\n'
-    (clients / ".codex" / "config.toml").write_text(trusted)
+    entry = {"hooks": [{"type": "command", "command": "lamina hook codex"}]}
+    names = ("SessionStart", "UserPromptSubmit", "Stop", "PostCompact")
+    others = {"hooks": [{"type": "command", "command": "mine"}]}
+    hooks = {name: [entry] for name in names}
+    # As Codex 0.166.0 lists them.
+    hashes = {
+        "session_start": "6319151075d3700bf058916b05fb7159fe0dfad2fa6e3ea30a2f954196d2611c",
+        "user_prompt_submit": "1b05b391754fde16c006562383a2ab099cecc7ae5a712c64bfcda7b179e86330",
+        "stop": "31a7836869afecd9d195f05adf8c1cbb106068eaa11774a821da32f35c34b7b3",
+        "post_compact": "0c7cb20c9f3efac1a4016c33244712c2cce50cd34d5328e6f19dc9c2e9da141e",
+    }
+    trusted = "".join(
+        f'[hooks.state."/x/hooks.json:{name}:0:0"]\ntrusted_hash = "sha256:{one}"\n'
+        for name, one in hashes.items()
+    )
+    for now, settings, told in (
+        (hooks, trusted, False),
+        (hooks, trusted.replace("31a78", "31a79"), True),  # it trusts what stood there before
+        ({**hooks, "Stop": [others, entry]}, trusted, True),  # … or what stands there now instead
+    ):
+        (clients / ".codex" / "hooks.json").write_text(json.dumps({"hooks": now}))
+        (clients / ".codex" / "config.toml").write_text(settings)
+        _hooks(clients, "status")
+        assert ("have not trusted" in capsys.readouterr().out) is told
+
+
+def test_a_file_that_is_left_alone_keeps_no_other_client_from_its_turn(
+    clients: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in (".gemini", ".claude"):
+        (clients / name).mkdir()
+    mine = clients / ".gemini" / "settings.json"
+    mine.write_text('{"a": 1} // mine')
+    theirs = clients / ".claude" / "settings.json"
+    theirs.write_bytes(b'{\r\n "b": 1\r\n}')
+    for verb in ("install", "remove"):
+        # Gemini's is refused each time, the others have their turn.
+        assert _hooks(clients, verb, "gemini", "codex", "claude-code", "--yes") == 2
+        assert (clients / ".codex" / "hooks.json").is_file() is (verb == "install")
+        assert theirs.read_bytes().count(b"\n") == theirs.read_bytes().count(b"\r\n")
+    assert theirs.read_bytes() == b'{\r\n "b": 1\r\n}'
+    capsys.readouterr()
+    mine.write_text('{"hooks": "lamina hook gemini"} // added by hand, as the sentence says')
     _hooks(clients, "status")
-    assert "have not trusted" not in capsys.readouterr().out
+    assert f"set up by hand in {mine}" in capsys.readouterr().out
 
 
 @pytest.mark.spec("I6")

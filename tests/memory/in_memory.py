@@ -348,10 +348,11 @@ class InMemoryStore:
         del self.shelf.waiting[item.id]
         return outcome
 
-    def reject(self, item_id: str) -> InboxItem:
+    def reject(self, item_id: str, *, for_good: bool = True) -> InboxItem:
         item = self.waiting_item(item_id)
         del self.shelf.waiting[item.id]
-        self.shelf.forgotten.append(content_stems(item.proposal.body))
+        if for_good:
+            self.shelf.forgotten.append(content_stems(item.proposal.body))
         return item
 
     # ---- nothing comes but through the store

@@ -242,7 +242,7 @@ def _at_once(words: list[str]) -> int | None:
         else:
             return None
     module: Any = _module(name) if name in ("mcp", "hook") else None
-    if module is None or options.get("client", module.CLIENTS[0]) not in module.CLIENTS:
+    if module is None or (name == "hook" and options["client"] not in module.CLIENTS):
         return None
     return module.at_once(**options)
 

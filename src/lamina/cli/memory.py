@@ -173,11 +173,11 @@ def _everywhere(args: argparse.Namespace, config: Config) -> int:
 def _of_claude_code(config: Config) -> Iterator[tuple[str, str, dict[str, object]]]:
     """The projects of which Claude Code has memories, and the options that lead to them. A folder's name
     does not say where its project is: a session in it does, or one of ours, or a path stands in."""
-    from lamina.recall.transcripts import claude_directory
+    from lamina.recall.transcripts import began_in
 
     home = memory_transfer.claude_home()
     for folder in sorted((home / "projects").glob("*/memory")):
-        named = map(claude_directory, folder.parent.glob("*.jsonl"))
+        named = map(began_in, folder.parent.glob("*.jsonl"))
         known = (*named, str(config.project), *known_projects(config.own_home))
         name = folder.parent.name
         project = next((one for one in known if slug(one) == name), f"/{name[1:]}")

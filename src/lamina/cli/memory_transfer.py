@@ -160,17 +160,21 @@ def _undo(args: argparse.Namespace, store: MemoryStore) -> int:
     if history is None:
         raise UsageError("This memory keeps no history, so an import can't be undone.")
     history.settle()
-    mark, paths = "", list[str]()
-    for commit in list(history.log()):
-        if not commit.reason.startswith(mark or _MARK) or not history.effect(commit):
-            continue  # none of ours, or taken back before
-        mark = mark or _MARK + commit.reason.removeprefix(_MARK).partition(" ")[0]
+    saved = [one for one in history.log() if one.reason.startswith(_MARK) and history.effect(one)]
+    waiting = [one for one in store.waiting() if one.proposal.reason.startswith(_MARK)]
+    done = [(one.when, one.reason) for one in saved]
+    done += [(one.when, one.proposal.reason) for one in waiting]
+    if not done:
+        raise UsageError("Nothing was imported here.")
+    mark = _MARK + max(done)[1].removeprefix(_MARK).partition(" ")[0]
+    paths: list[str] = []
+    for commit in (one for one in saved if one.reason.startswith(mark)):
         try:
             paths += history.undo(commit.id)
         except LaminaError as error:
             note(f"{commit.id[:8]} stays: {harmless(str(error))}")
-    if not mark:
-        raise UsageError("Nothing was imported here.")
+    for item in (one for one in waiting if one.proposal.reason.startswith(mark)):
+        paths.append(store.reject(item.id, for_good=False).proposal.path)
     if args.json:
         out_json({"undone": paths})
     else:

@@ -114,10 +114,13 @@ def texts_of(entry: Json) -> Iterator[tuple[str, str]]:
     whatever the model sees of them."""
     if entry.get("kind") != "message":
         return
-    for block in _blocks(entry):
+    origins: list[Any] = entry.get("origins") or []
+    for number, block in enumerate(_blocks(entry)):
         match block.get("type"):
-            case "text":
-                yield str(entry.get("role")), str(block.get("text", ""))
+            case "text":  # what nobody typed is not the user's, though it stands in their message
+                origin = str(origins[number]) if number < len(origins) else "typed"
+                who = str(entry.get("role")) if origin == "typed" else origin
+                yield who, str(block.get("text", ""))
             case "tool_use":
                 yield "call", json.dumps(block.get("input"), ensure_ascii=False)
             case "tool_result":

@@ -121,10 +121,7 @@ class _Here:
             return "\n\n".join(self._recalled(typed))
         try:
             typed_prompts.record(self._config, self._client, self._session, typed, time.time())
-        except (
-            LaminaError,
-            OSError,
-        ) as error:  # a home that is read-only can still be recalled from
+        except (LaminaError, OSError) as error:  # one can recall from a read-only home
             hook.log(str(self._config.own_home), f"{self._client}: not recorded: {error}")
         return "\n\n".join(self._recalled(typed))
 

@@ -95,12 +95,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     plugin = add_verb(verbs, "plugin", "write hooks and MCP server as a plugin of Claude Code")
     plugin.add_argument("directory", help="a folder that is new or empty")
     for verb in (install, remove):
-        verb.add_argument("client", nargs="+", choices=CLIENTS, metavar="CLIENT", help=_names())
+        names = ", ".join(CLIENTS)
+        verb.add_argument("client", nargs="+", choices=CLIENTS, metavar="CLIENT", help=names)
         verb.add_argument("--yes", action="store_true", help="don't ask")
-
-
-def _names() -> str:
-    return ", ".join(CLIENTS)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -109,9 +106,19 @@ def run(args: argparse.Namespace) -> int:
         return _status(args, home)
     if args.verb == "plugin":
         return _write_plugin(args, Path(args.directory).expanduser())
-    changed = [_set_up(args, name, home) for name in args.client]
+    changed: list[Json] = []
+    failed: list[LaminaError] = []
+    for name in args.client:
+        try:
+            changed.append(_set_up(args, name, home))
+        except LaminaError as error:  # the next one is another file
+            failed.append(error)
     if args.json:
         out_json(changed)
+    for error in failed[:-1]:
+        note(harmless(f"lamina: {' '.join(str(error).split())}"))
+    if failed:
+        raise failed[-1]
     return 0 if all(one["done"] for one in changed) else 3
 
 
@@ -123,14 +130,14 @@ def _set_up(args: argparse.Namespace, name: str, home: Path) -> Json:
     path = settings_file(client)
     before = _read(path)
     command = f"{_program()} hook {name}" + _options(args)
-    kept = _as_it_was(home, name, before) if before is not None else None
+    unchanged, old = _as_it_was(home, name, before)
     if not client.events:
-        after = _own_file(path, before, name, command, changed=kept is None)
+        after = _own_file(path, before, name, command, changed=not unchanged)
         after = after if installing else None
     elif installing:
         after = with_hooks(before, path, client, name, command)
     else:
-        after = without_hooks(before, path, name) if kept is None else kept.data
+        after = old if unchanged else without_hooks(before, path, name)
     told = {"client": name, "file": str(path), "changed": before != after, "done": True}
     if before == after:
         _say(args, f"{client.title}: nothing to change in {path}.")
@@ -167,8 +174,11 @@ def _say(args: argparse.Namespace, sentence: str) -> None:
 
 def settings_file(client: Client) -> Path:
     """The file itself, also where people keep it behind a link."""
-    place = (client.variable and os.environ.get(client.variable)) or client.directory
-    return Path(os.path.realpath(Path(place).expanduser() / client.file))
+    return Path(os.path.realpath(_directory(client) / client.file))
+
+
+def _directory(client: Client) -> Path:
+    return Path(os.environ.get(client.variable) or client.directory).expanduser()
 
 
 def _program() -> str:
@@ -273,7 +283,8 @@ def _written(value: Json, before: bytes | None) -> bytes:
     text = (before or b"").decode("utf-8", "replace")
     indent = re.search(r"^([ \t]+)\"", text, re.MULTILINE)
     end = "\n" if not text or text.endswith("\n") else ""
-    return (json.dumps(value, ensure_ascii=False, indent=indent[1] if indent else 2) + end).encode()
+    new = json.dumps(value, ensure_ascii=False, indent=indent[1] if indent else 2) + end
+    return (new.replace("\n", "\r\n") if "\r\n" in text else new).encode()
 
 
 def _diff(path: Path, before: bytes | None, after: bytes | None) -> str:
@@ -328,18 +339,13 @@ def _write_plugin(args: argparse.Namespace, folder: Path) -> int:
 # ---- the old bytes
 
 
-@dataclass(frozen=True, slots=True)
-class _Old:
-    data: bytes | None
-
-
 def _keep(home: Path, name: str, before: bytes | None, after: bytes) -> None:
     """The bytes before our first change, and what we made of them."""
     folder = home / "hooks-installed"
     private_folder(home)
     private_folder(folder)
-    kept = _as_it_was(home, name, before) if before is not None else None
-    old = kept.data if kept else before
+    unchanged, old = _as_it_was(home, name, before)
+    old = old if unchanged else before
     record = {
         "before": None if old is None else old.decode("latin-1"),
         "after": hashlib.sha256(after).hexdigest(),
@@ -347,16 +353,16 @@ def _keep(home: Path, name: str, before: bytes | None, after: bytes) -> None:
     write_private(folder / f"{name}.json", json.dumps(record).encode(), lasting=True)
 
 
-def _as_it_was(home: Path, name: str, now: bytes | None) -> _Old | None:
-    """The bytes before us, if nobody has changed the file since; None if that is not known."""
+def _as_it_was(home: Path, name: str, now: bytes | None) -> tuple[bool, bytes | None]:
+    """Is the file still as we wrote it? Then also the bytes before us."""
     try:
         record = as_object(json.loads((home / "hooks-installed" / f"{name}.json").read_bytes()))
     except (OSError, ValueError):
-        return None
+        record = {}
     if now is None or record.get("after") != hashlib.sha256(now).hexdigest():
-        return None
+        return False, None
     before = record.get("before")
-    return _Old(before.encode("latin-1") if isinstance(before, str) else None)
+    return True, before.encode("latin-1") if isinstance(before, str) else None
 
 
 # ---- what is set up
@@ -389,37 +395,59 @@ def _state_of(name: str) -> Json:
         there = path.is_file()
         missing = f"not set up (`lamina hooks install {name}`)"
         return {**row, "installed": there, "state": f"set up in {path}" if there else missing}
+    before: bytes | None = None
     try:
-        value = _parsed(_read(path), path)
+        value = _parsed(before := _read(path), path)
     except LaminaError as error:
-        return {**row, "state": str(error)}
+        by_hand = _is_ours({"command": (before or b"").decode("utf-8", "replace")}, name)
+        state = f"set up by hand in {path}" if by_hand else str(error)
+        return {**row, "installed": by_hand, "state": state}
     hooks = as_object(value.get("hooks"))
     there = [
-        event for event in client.events if _others(hooks.get(event), name) != hooks.get(event)
+        one for one in client.events if one in hooks and _others(hooks[one], name) != hooks[one]
     ]
-    there = [event for event in there if event in hooks]
     if not there:
         return {**row, "state": f"not set up (`lamina hooks install {name}`)"}
     missing = [event for event in client.events if event not in there]
     todo = ""
     if missing:
         todo = f"; not at {', '.join(missing)}: install it again"
-    elif name == "codex" and not _codex_trusts(path.parent):
+    elif name == "codex" and not _codex_trusts(client, hooks):
         todo = f". {client.after}"
     return {**row, "installed": True, "attention": bool(todo), "state": f"set up in {path}{todo}"}
 
 
-def _codex_trusts(directory: Path) -> bool:
-    """Has the user trusted a hook there? Codex notes it in its own settings."""
+def _codex_trusts(client: Client, hooks: Json) -> bool:
+    """Has the user trusted our command, as it stands there? Codex notes in its own settings, by place,
+    a hash of what was trusted."""
     import tomllib
 
     try:
-        value = tomllib.loads((directory / "config.toml").read_text("utf-8"))
+        value = tomllib.loads((_directory(client) / "config.toml").read_text("utf-8"))
     except (OSError, ValueError):
         return False
     states = as_object(as_object(value.get("hooks")).get("state"))
-    ours = [one for key, one in states.items() if "hooks.json" in key]
-    return any("trusted_hash" in as_object(one) for one in ours)
+    known = {
+        (key.rpartition("/")[2], as_object(one).get("trusted_hash")) for key, one in states.items()
+    }
+    wanted = {
+        (f"{client.file}:{snake}:{group}:{number}", _codex_hash(snake, as_object(entry), handler))
+        for event, entries in hooks.items()
+        for snake in [re.sub(r"\B([A-Z])", r"_\1", event).lower()]
+        for group, entry in enumerate(as_list(entries))
+        for number, handler in enumerate(map(as_object, as_list(as_object(entry).get("hooks"))))
+        if _is_ours(handler, "codex")
+    }
+    return wanted <= known
+
+
+def _codex_hash(event: str, entry: Json, handler: Json) -> str:
+    """Seen with 0.166.0, whose own list of hooks shows it."""
+    whole = {"async": False, "timeout": 600, **handler}
+    matcher = {"matcher": entry["matcher"]} if entry.get("matcher") else {}
+    known = {"event_name": event, "hooks": [whole], **matcher}
+    text = json.dumps(known, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
 
 
 def recent_failures(home: Path, most: int = 5) -> list[str]:

@@ -20,9 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, BinaryIO
 
-    Call = Callable[
-        [str, dict[str, Any]], tuple[str, bool]
-    ]  # tool, arguments → text, is it an error
+    # A tool and its arguments → the text, and whether it is an error.
+    Call = Callable[[str, dict[str, Any]], tuple[str, bool]]
 
 EXAMPLES = """
 lamina mcp                               for a client that starts it itself
@@ -31,7 +30,6 @@ codex mcp add lamina -- lamina mcp       in Codex
 lamina mcp --project ~/work/shop         for a client that starts it elsewhere
 lamina mcp --http 8765                   for clients that connect to it, with a token
 """
-CLIENTS = ("",)  # any
 LONGEST_LINE = 10_000_000  # bytes of one message; a longer one is refused unread
 NEWEST = "2025-11-25"  # the protocol's version where a client names none
 _PARSE_ERROR, _BAD_REQUEST, _NO_METHOD, _BAD_PARAMS = -32700, -32600, -32601, -32602

@@ -205,10 +205,10 @@ class FileStore(JournalledFiles):
 
         return accept(self, item_id, edited=edited, allow_secret=allow_secret)
 
-    def reject(self, item_id: str) -> InboxItem:
+    def reject(self, item_id: str, *, for_good: bool = True) -> InboxItem:
         from lamina.memory.review import reject
 
-        return reject(self, item_id)
+        return reject(self, item_id, for_good=for_good)
 
     @property
     def refused(self) -> int:

@@ -105,13 +105,14 @@ def _same(path: str, current: bytes, item: InboxItem) -> bool:
     ) == dataclasses.replace(item.base)
 
 
-def reject(store: JournalledFiles, item_id: str) -> InboxItem:
-    """Drop an item; the same words won't be proposed again."""
+def reject(store: JournalledFiles, item_id: str, *, for_good: bool = True) -> InboxItem:
+    """Drop an item; `for_good`, and the same words won't be proposed again."""
     item = store.inbox.get(item_id)
     store.make_state()
     with store.journal.writing():
         new = _only_new(item)
-        if not (is_index(new.path) or item.removes) and (new.body or new.description):
+        unsaid = is_index(new.path) or item.removes or not (new.body or new.description)
+        if for_good and not unsaid:
             store.tombstones.put_up(store.tombstones.new(new, kind="rejected"))
     store.inbox.remove(item)
     return item

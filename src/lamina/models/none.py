@@ -215,7 +215,7 @@ _REMINDER = re.compile(r"<system-reminder>(.*?)</system-reminder>", re.DOTALL)
 _NUMBERED = re.compile(r"\s*\d+\t")
 _PART = re.compile(r"\[L(ines [\d,]+ to [\d,]+ of [\d,]+);.*\]")  # what Read says of a long file
 _SAVED = re.compile(r"Memory \(saved ([^)]*)\): (.*)")
-_NOTHING = ("", "No matches.")
+_NOTHING = ("", "No matches.", "No files found.", "(no output)")
 _BEST = 8  # lines that answer "where is …?"
 
 
@@ -397,7 +397,7 @@ def _report_one(use: Block | None, result: Block) -> str:
     output = text_of(result.get("content") or "").strip("\n")
     if _failed(result):
         return _failure(name, subject, output)
-    lines = output.splitlines()
+    lines = [] if output in _NOTHING else output.splitlines()
     match name:
         case "Read":
             numbered = [line for line in lines if _NUMBERED.match(line)]  # the rest is remarks

@@ -125,7 +125,7 @@ def _is_whole(entry: Json) -> bool:
     return of_text and dicts(content) == content
 
 
-def claude_directory(path: Path) -> str:
+def began_in(path: Path) -> str:
     """Where a session began; the name of its folder does not say it exactly."""
     with suppress(OSError):  # one that can't be read hides no other
         for _, line in islice(lines(path), 50):

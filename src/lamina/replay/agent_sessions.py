@@ -31,13 +31,7 @@ from lamina.ledger.places import (
     write_private,
 )
 from lamina.messages import Json, as_object
-from lamina.recall.transcripts import (
-    claude_directory,
-    claude_folders,
-    claude_texts,
-    lines,
-    value_of,
-)
+from lamina.recall.transcripts import began_in, claude_folders, claude_texts, lines, value_of
 from lamina.replay.builder import Builder, as_blocks, moment_of
 from lamina.replay.client_logs import open_opencode, read_opencode_session
 from lamina.replay.files import read_whole
@@ -280,7 +274,7 @@ def _claude_sessions(config: Config, everywhere: bool) -> Iterator[AgentSession]
     others = (home / "projects").glob("*") if everywhere else ()
     for folder in dict.fromkeys([*here, *others]):
         for path, changed in _files(folder, "*.jsonl"):
-            project = claude_directory(path)
+            project = began_in(path)
             if folder in here and slug(project) != folder.name:  # it says nothing that fits better
                 project = str(config.project)
             yield AgentSession("claude-code", path.stem, path, changed, project)

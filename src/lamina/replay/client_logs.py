@@ -15,7 +15,7 @@ from typing import Any
 
 from lamina.cache.spend import count
 from lamina.errors import TranscriptError
-from lamina.messages import Block, Json, as_list, as_object
+from lamina.messages import Block, Json, as_list, as_object, tool_result, tool_use
 from lamina.replay.builder import Builder
 from lamina.replay.files import Unreadable, decode
 from lamina.replay.message_lists import ListReader, role_of
@@ -207,12 +207,7 @@ def _gemini_message(message: Json, answered: set[str]) -> Iterator[Json]:
     blocks = [{"type": "text", "text": str(part["text"])} for part in _gemini_parts(message)]
     calls = list(map(as_object, as_list(message.get("toolCalls"))))
     blocks += [
-        {
-            "type": "tool_use",
-            "id": str(call.get("id")),
-            "name": str(call.get("name")),
-            "input": as_object(call.get("args")),
-        }
+        tool_use(str(call.get("id")), str(call.get("name")), as_object(call.get("args")))
         for call in calls
     ]
     tokens = as_object(message.get("tokens"))
@@ -238,12 +233,7 @@ def _gemini_said(part: Json) -> Iterator[Block]:
     if response := as_object(part.get("functionResponse")):
         inner = as_object(response.get("response"))
         words = inner.get("output", inner.get("error", inner))
-        yield {
-            "type": "tool_result",
-            "tool_use_id": str(response.get("id")),
-            "content": words if isinstance(words, str) else str(words),
-            "is_error": "error" in inner,
-        }
+        yield tool_result(str(response.get("id")), str(words), is_error="error" in inner)
     elif isinstance(part.get("text"), str):
         text = str(part["text"])
         added = _HOOK_CONTEXT.findall(text)
@@ -289,15 +279,10 @@ def _pi_message(entry: Json) -> Iterator[Json]:
     message = as_object(entry.get("message"))
     role, content = message.get("role"), message.get("content")
     if role == "toolResult":
-        blocks: list[Block] = [
-            {
-                "type": "tool_result",
-                "tool_use_id": str(message.get("toolCallId")),
-                "content": [*map(as_object, as_list(content))],
-                "is_error": message.get("isError") is True,
-            }
-        ]
-        yield {"role": "user", "content": blocks, **around}
+        parts = [*map(as_object, as_list(content))]
+        failed = message.get("isError") is True
+        result = tool_result(str(message.get("toolCallId")), parts, is_error=failed)
+        yield {"role": "user", "content": [result], **around}
     elif role == "user":
         yield {"role": "user", "content": content, **around}
     elif role == "assistant":
@@ -316,8 +301,7 @@ def _pi_message(entry: Json) -> Iterator[Json]:
 def _pi_part(part: Json) -> Block:
     if part.get("type") != "toolCall":
         return part
-    call = {"type": "tool_use", "id": str(part.get("id")), "name": str(part.get("name"))}
-    return {**call, "input": as_object(part.get("arguments"))}
+    return tool_use(str(part.get("id")), str(part.get("name")), as_object(part.get("arguments")))
 
 
 # ---- opencode
@@ -387,16 +371,11 @@ def _opencode_answers(message: Json, parts: Sequence[Json], around: Json) -> Ite
         elif kind == "reasoning":
             blocks.append({"type": "thinking", "thinking": str(part.get("text") or "")})
         elif kind == "tool":
-            call = {
-                "type": "tool_use",
-                "id": str(part.get("callID")),
-                "name": str(part.get("tool")),
-            }
-            blocks.append({**call, "input": as_object(state.get("input"))})
+            name = str(part.get("callID"))
+            blocks.append(tool_use(name, str(part.get("tool")), as_object(state.get("input"))))
             failed = state.get("status") == "error"
             words = str(state.get("error" if failed else "output") or "")
-            result = {"type": "tool_result", "tool_use_id": call["id"], "content": words}
-            results.append({**result, "is_error": failed})
+            results.append(tool_result(name, words, is_error=failed))
         elif kind in ("step-finish", "end") and blocks:
             used = as_object(part.get("tokens")) or tokens
             cache = as_object(used.get("cache"))
