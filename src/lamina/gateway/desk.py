@@ -88,7 +88,7 @@ class Call:
     ) -> None:
         self.body = self.original = original
         self.form, self.model = form, ""
-        self.asked: Asked | None = None
+        self.life = self.messages = 0  # seconds of its cache, and of what it is made
         self.changes = Changes("")
         self.frame: tuple[str, int, int] = ("", 0, 0)  # see `_Served`
         self.marks = True  # it wants to be cached
@@ -237,8 +237,9 @@ class Desk:
         recalls, lives = self._memory not in body, False
         if self.lives and not parent and form is ANTHROPIC:
             lives = lifetime.ours_to_choose(body, given, (m.value for m in read.said if m.marked))
-        asked = replace(asked, model=call.model, recalls=recalls, parent=parent, lives=lives)
-        changes = self._conversations.changes(replace(asked, acts=acts and self._edits))
+        own_terms = {"recalls": recalls, "lives": lives, "acts": acts and self._edits}
+        asked = replace(asked, model=call.model, parent=parent, **own_terms)
+        changes = self._conversations.changes(asked)
         self._away.over(changes.conversation)
         if not parent:
             self._notice(session, own, changes, len(asked.messages))
@@ -248,7 +249,8 @@ class Desk:
         if lives and changes.life > asked.life:
             call.body = lifetime.for_an_hour(call.body)
         self._count(asked, changes)
-        call.asked, call.changes = replace(asked, life=changes.life or asked.life), changes
+        call.life, call.changes = changes.life or asked.life, changes
+        call.messages = len(asked.messages)
         call.request = request if lives else None
         if self._acting is not None:
             changes = self._acting.changes(replace(asked, acts=acts))
@@ -333,11 +335,9 @@ class Desk:
 
     def _watch(self, call: Call, usage: Usage) -> None:
         """Tell of a cache that should have been read and was not, and whose doing it is."""
-        now, asked, changes = call.over, call.asked, call.changes
+        now, changes = call.over, call.changes
         last = self._served.pop(changes.conversation, None)
-        if asked is None:
-            return
-        served = _Served(now, asked.life, call.frame, usage, changes, len(asked.messages))
+        served = _Served(now, call.life, call.frame, usage, changes, call.messages)
         _keep(self._served, changes.conversation, served)
         if last is None or now - last.at > last.life:
             return
