@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.gateway.running import Agent, asking, work
+from tests.gateway.running import READ, Agent, asking, work
+from tests.wire.cache import PromptCache
 from tests.wire.server import Answer, WireServer, fails
 
 from lamina.cache import simulate
@@ -26,6 +27,7 @@ from lamina.integrations.mcp_stdio import TOOLS
 from lamina.messages import Usage
 
 pytestmark = pytest.mark.spec("I7")
+BILLING = "x-anthropic-billing-header"
 NAMED = re.compile(r"\[Old tool result content cleared; all of it is in (\S+)\]")
 
 
@@ -345,3 +347,38 @@ def test_a_session_that_begins_with_the_words_of_another_has_changed_nothing(age
         if session == "s1":
             agent.ask(work(12))
     assert agent.told == []
+
+
+@pytest.mark.parametrize(
+    ("change", "whose"),
+    [
+        ({"model": "claude-opus-4-8"}, "the client changed its model, instructions or tools"),
+        ({"system": "Today is Tuesday."}, "the client changed its model, instructions or tools"),
+        (
+            {"tools": [{**READ, "name": "View"}]},
+            "the client changed its model, instructions or tools",
+        ),
+        ({"marked": False}, "the client did not ask for it"),
+        ({"forgets": True}, "the provider lost it"),
+        ({"system": f"{BILLING}: cch=2;", "forgets": True}, "the provider lost it"),
+        ({}, ""),
+    ],
+)
+def test_a_cache_that_was_not_read_is_told_with_whose_doing_it_was(
+    agent: Agent, change: dict[str, Any], whose: str
+) -> None:
+    system = f"{BILLING}: cch=1;" if BILLING in str(change.get("system")) else "Today is Monday. "
+    messages = work(12)
+    agent.ask(messages, system=[{"type": "text", "text": system}])
+    messages += work(1, start=12)
+    more = {"system": system} | {k: v for k, v in change.items() if k not in ("marked", "forgets")}
+    body = asking(messages, **more | {"system": [{"type": "text", "text": more["system"]}]})
+    if change.get("marked") is False:
+        body["messages"] = messages
+    if change.get("forgets"):
+        agent.cache = PromptCache(now=agent.now)
+    agent.post(json.dumps(body, indent=1).encode())
+    agent.restart()  # what is booked beside it is booked
+    assert [one.partition("not read: ")[2] for one in agent.told] == (
+        [f"{whose}."] if whose else []
+    )

@@ -227,6 +227,7 @@ class _TwoWays:
 
     def __init__(self, direct: Prompt, sent: Prompt, frame: tuple[str, int]) -> None:
         self.direct, self.sent = direct, sent
+        self.learnt = 0  # counts that the provider had given when it was weighed
         self._keys: list[Hashable] = []  # of the messages as sent
         self._traits: list[Traits] = []  # of all up to each of them
         self._counted: tuple[Traits, int] | None = None  # of the last request that was answered
@@ -301,6 +302,9 @@ class Paper:
         for number, changed in new.items():
             keys[number] = (keys[number], *((at, id(block)) for at, block in changed.items()))
         line = self._line((asked.conversation, asked.model, asked.frame_tokens), direct, sent)
+        if counted.rows >= 2 * line.learnt:  # what was weighed at the beginning is weighed again
+            line.back_to(())
+            line.learnt = max(1, counted.rows)
         same = line.back_to(keys)
         for number in range(same, len(keys)):
             hash_, key = asked.hashes[number], keys[number]

@@ -20,6 +20,7 @@ from lamina.messages import Block, Json, Message, dicts
 Span = tuple[int, int]  # of a value within its text
 
 _HELD = 3 * 2**20  # bytes of bodies that are remembered, at most
+_MOVING = 6  # messages at the end that a client may write anew: its marks have moved on
 _decode, _encode = msgspec.json.Decoder().decode, msgspec.json.encode
 _members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _elements = msgspec.json.Decoder(list[msgspec.Raw]).decode
@@ -151,6 +152,8 @@ class Reader:
         for one in bodies if start else ():
             if (shared := one.shared(raw, start)) > same:
                 best, same = one, shared
+                if same > len(one.spans) - _MOVING:
+                    break
         return around, best, same, start
 
     def _remember(self, body: Body, old: Body | None) -> None:

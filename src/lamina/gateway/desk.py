@@ -18,6 +18,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from lamina.cache import lifetime
 from lamina.cache.guard import DROP_SHARE, DROP_TOKENS
 from lamina.cache.prices import cost, price_of
@@ -65,7 +67,7 @@ class _Served:
 
     at: float
     life: int
-    frame: tuple[str, int]  # model, and size of instructions and tools
+    frame: tuple[str, int, int]  # model, and hashes of instructions and tools
     usage: Usage
     changes: Changes
     messages: int
@@ -86,8 +88,10 @@ class Call:
     ) -> None:
         self.body = self.original = original
         self.form, self.model = form, ""
-        self.asked: Asked | None = None
+        self.life = self.messages = 0  # seconds of its cache, and of what it is made
         self.changes = Changes("")
+        self.frame: tuple[str, int, int] = ("", 0, 0)  # see `_Served`
+        self.marks = True  # it wants to be cached
         self.thought_of = ""  # the conversation in which acting is only thought of
         self.paid: Paid | None = None
         self.counts = counts  # it only asks how long it is
@@ -155,6 +159,7 @@ class Desk:
         # By header: a hash of the instructions, the conversation, and its messages.
         self._sessions: dict[bytes, tuple[int, str, int]] = {}
         self._begun: dict[int, str] = {}  # hash of first words → their conversation
+        self._tools: tuple[object, int] = (None, 0)  # of the last request, and their hash
         talks = self._conversations
         self._away = pauses.Away(talks.spend, talks.beside, self._complain, self._prices)
         self.totals = Totals()
@@ -226,11 +231,15 @@ class Desk:
         # Two Laminas in a row edit once, and a hook of ours has recalled what there is.
         acts = asked.acts and bool(read.said) and not any(one.made_before for one in read.said)
         session, own, parent = self._session(request, given)
+        if (tools := given.get("tools")) is not self._tools[0]:
+            self._tools = tools, hash(msgspec.json.encode(tools))
+        call.frame = call.model, own, self._tools[1]
         recalls, lives = self._memory not in body, False
         if self.lives and not parent and form is ANTHROPIC:
             lives = lifetime.ours_to_choose(body, given, (m.value for m in read.said if m.marked))
-        asked = replace(asked, model=call.model, recalls=recalls, parent=parent, lives=lives)
-        changes = self._conversations.changes(replace(asked, acts=acts and self._edits))
+        own_terms = {"recalls": recalls, "lives": lives, "acts": acts and self._edits}
+        asked = replace(asked, model=call.model, parent=parent, **own_terms)
+        changes = self._conversations.changes(asked)
         self._away.over(changes.conversation)
         if not parent:
             self._notice(session, own, changes, len(asked.messages))
@@ -240,12 +249,14 @@ class Desk:
         if lives and changes.life > asked.life:
             call.body = lifetime.for_an_hour(call.body)
         self._count(asked, changes)
-        call.asked, call.changes = replace(asked, life=changes.life or asked.life), changes
+        call.life, call.changes = changes.life or asked.life, changes
+        call.messages = len(asked.messages)
         call.request = request if lives else None
         if self._acting is not None:
             changes = self._acting.changes(replace(asked, acts=acts))
             call.thought_of = changes.conversation
         marked = [n for n, one in enumerate(read.said) if one.marked]
+        call.marks = bool(marked) or form is not ANTHROPIC or "cache_control" in given
         frame, said = (asked.frame_tokens, asked.life), (asked.hashes, asked.messages)
         sent = changes.by_message(), marked, self._acts, changes.life
         on_paper = Sent(changes.conversation, asked.model, *frame, *said, *sent)
@@ -324,12 +335,9 @@ class Desk:
 
     def _watch(self, call: Call, usage: Usage) -> None:
         """Tell of a cache that should have been read and was not, and whose doing it is."""
-        now, asked, changes = call.over, call.asked, call.changes
+        now, changes = call.over, call.changes
         last = self._served.pop(changes.conversation, None)
-        if asked is None:
-            return
-        frame = (call.model, asked.frame_tokens)
-        served = _Served(now, asked.life, frame, usage, changes, len(asked.messages))
+        served = _Served(now, call.life, call.frame, usage, changes, call.messages)
         _keep(self._served, changes.conversation, served)
         if last is None or now - last.at > last.life:
             return
@@ -341,8 +349,10 @@ class Desk:
         before = {at: b for at, b in changes.replaced.items() if at[0] < last.messages}
         if before != last.changes.replaced:
             whose = "Lamina changed what was sent before, paid from what it had saved"
-        elif last.frame != frame:
+        elif last.frame != call.frame:
             whose = "the client changed its model, instructions or tools"
+        elif not call.marks:
+            whose = "the client did not ask for it"
         else:
             whose = "the provider lost it"
         self._tell(f"{lost:,} of {expected:,} cached tokens were not read: {whose}.")

@@ -213,16 +213,13 @@ class Gateway:
         try:
             try:
                 answer = await _begun(client, provider)
-                if (
-                    answer.status_code == 400
-                    and call is not None
-                    and call.body is not call.original
-                ):
+                changed = call if call is not None and call.body is not call.original else None
+                if changed is not None and answer.status_code == 400:
                     provider.cut()
                     provider = await self._upstream.connect()
-                    await self._say_whole(provider, request, call.original)
+                    await self._say_whole(provider, request, changed.original)
                     answer = await _begun(client, provider)
-                    call.refused(takes_original=200 <= answer.status_code < 300)
+                    changed.refused(takes_original=200 <= answer.status_code < 300)
             except (h11.RemoteProtocolError, *_GONE) as error:
                 provider.cut()
                 await _say(client, 502, f"{self._upstream.url} gave no answer: {error}.")
@@ -288,10 +285,8 @@ async def _begun(client: Peer, provider: Peer) -> h11.Response:
             return event
         if isinstance(event, h11.InformationalResponse):
             if event.status_code not in (100, 101):
-                headers = passed_on(event)
-                await client.say(
-                    h11.InformationalResponse(status_code=event.status_code, headers=headers)
-                )
+                status, headers = event.status_code, passed_on(event)
+                await client.say(h11.InformationalResponse(status_code=status, headers=headers))
         else:
             raise h11.RemoteProtocolError("it closed the connection")
 
@@ -318,11 +313,7 @@ async def _say(client: Peer, status: int, why: str) -> None:
     body = msgspec.json.encode(
         {"type": "error", "error": {"type": "lamina_gateway", "message": f"Lamina: {why}"}}
     )
-    headers = [
-        (b"Content-Type", b"application/json"),
-        (b"Content-Length", str(len(body)).encode()),
-        (b"Connection", b"close"),
-    ]
-    head = h11.Response(status_code=status, headers=headers)
+    told = [("Content-Type", "application/json"), ("Content-Length", f"{len(body)}")]
+    head = h11.Response(status_code=status, headers=[*told, ("Connection", "close")])
     for event in (head, h11.Data(data=body), h11.EndOfMessage()):
         await client.say(event)

@@ -115,7 +115,7 @@ class Counted:
     before it: least squares, one row at a time."""
 
     def __init__(self) -> None:
-        self._each = list(_BEGIN)
+        self._each, self.rows = list(_BEGIN), 0
         spread = (4.0, 0.1, 0.3, 0.3, 0.3)  # how far off the beginning may be
         self._doubt = [[s * s * (i == j) for j in range(5)] for i, s in enumerate(spread)]
 
@@ -126,6 +126,7 @@ class Counted:
         size = more[1]
         if not size or not _LIKELY[0] < counted / size < _LIKELY[1]:
             return
+        self.rows += 1
         row = [one / abs(size) ** 0.5 for one in more]
         moved = [sum(map(float.__mul__, doubt, row)) for doubt in self._doubt]
         whole = 0.01 + sum(map(float.__mul__, moved, row))
