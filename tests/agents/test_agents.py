@@ -16,9 +16,10 @@ from tests.agents.test_types import write
 from tests.sessions import Place, run, use
 
 from lamina import syscalls
-from lamina.agents import runner
+from lamina.agents import roster, runner
 from lamina.agents.fork import is_fork
 from lamina.agents.runner import Order
+from lamina.agents.types import FORK
 from lamina.errors import LaminaError, UsageError
 from lamina.events import AgentChanged, Event, ToolFinished
 from lamina.ledger import log
@@ -807,6 +808,39 @@ def test_layers_serve_an_agent_that_lives_long_in_its_own_folder(place: Place) -
             assert not [e for e in session.ledger.entries if e["kind"] == "edit"]
 
     run(story)
+
+
+@pytest.mark.spec("L7.2")
+@pytest.mark.parametrize("kind", ["general", FORK])
+def test_a_session_that_was_killed_hears_once_of_the_agents_that_worked(
+    place: Place, kind: str
+) -> None:
+    model = ScriptedModel(["hello", agent("one")], otherwise={"agent": {"hang": True}})
+
+    async def first() -> str:
+        async with place.open(model, config=ON) as session:
+            await session.ask("hi")
+            one = await session.agents.start(Order("Look.", kind, name="anna"))
+            await session.agents.resume(one, "Look again.", "teammate")
+            with anyio.fail_after(10):
+                while len(asked(model)) < 2:
+                    await anyio.lowlevel.checkpoint()
+            assert roster.read_cards(session.folder)[0].reason == roster.KILLED
+            shutil.copytree(place.home, killed.home, ignore=shutil.ignore_patterns("mail"))
+            session.agents.stop_all()
+            return session.id
+
+    async def again(name: str, *, told: bool) -> None:
+        async with killed.open([], config=ON, session_id=name) as session:
+            told_of = [words for words, origin in session.state.queue if origin == "agent"]
+            assert any("anna" in one and "was killed" in one for one in told_of) == told
+            assert session.agents.find("anna").card.status == "stopped"
+
+    killed = Place(place.home.parent)
+    killed.home = place.home.parent / "killed"
+    name = run(first)
+    run(partial(again, name, told=True))
+    run(partial(again, name, told=False))
 
 
 @pytest.mark.spec("L7.7", "L6.1")

@@ -8,7 +8,7 @@ more than whoever started it. Touches that folder, and what the agent's tools ar
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -23,7 +23,7 @@ from lamina.agents.roster import Card, Order
 from lamina.agents.scopes import AgentMemory
 from lamina.agents.states import agent_state
 from lamina.agents.teammates import Teammate
-from lamina.agents.types import FORK, AgentType, AgentTypes, Trust, is_name
+from lamina.agents.types import FORK, NAMED, AgentType, AgentTypes, Trust, is_name
 from lamina.errors import LaminaError, ToolError, UsageError
 from lamina.events import AttemptBroke, Emit, Event, ModelCalled, ToolStarted, Warned
 from lamina.layers import tool_results
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
 _WORKTREE = ToolSpec("Worktree", "Makes a git worktree for an agent.", {"type": "object"})
 _SHOWN = 15  # lines of what others put into a memory
+_CUT = "its session was killed while it worked; it goes on if you write to it"
 _CAME = "<system-reminder>\nThis came while you were ending. Read it.\n</system-reminder>"
 _ENDED = {"end_turn": "done", "unanswered": "done", "cancelled": "cancelled", "error": "failed"}
 
@@ -90,7 +91,17 @@ class Agents:
         self.roads = Teammate(self, serves) if serves else Roads(self)
         for card in roster.read_cards(self.main.deps.folder):
             kind = self.types.known.get(card.type) or AgentType(card.type, card.task)
-            self.known[card.id] = Agent(card, kind, self.main)
+            agent = self.known[card.id] = Agent(card, kind, self.main)
+            if card.reason == roster.KILLED and not (serves and card.name == self.roads.name):
+                self._cut(agent)
+
+    def _cut(self, agent: Agent) -> None:
+        """It was killed with its session: its record says so, and whoever waits for it hears of it."""
+        agent.card = replace(agent.card, reason=_CUT, ended=self.main.deps.clock.now())
+        with suppress(LaminaError):
+            self.roads.book(agent)
+        if agent.card.background:
+            self._notify(agent)
 
     # ---- looking
 
@@ -106,7 +117,7 @@ class Agents:
             if name in (agent.card.name, agent.card.id):
                 return agent
         names = ", ".join(dict.fromkeys(one.card.name for one in self.known.values()))
-        raise UsageError(f"There is no agent {name!r}. Agents: {names or 'none yet'}, and main.")
+        raise UsageError(f"There is no agent {name!r}. Agents: {names or 'none yet'}.")
 
     def of(self, state: State) -> Agent | None:
         return self.known.get(state.agent)
@@ -212,7 +223,7 @@ class Agents:
         if fork.is_fork(caller):
             raise ToolError("A fork can't start agents; do the task yourself.")
         if order.name and not is_name(order.name):
-            raise ToolError(f"{order.name!r} is no name: use letters, digits, - and _.")
+            raise ToolError(f"{order.name!r} is no name: {NAMED}.")
         config, above = self.main.config, self.of(caller)
         if above is not None and above.card.depth >= config.int("agents.depth"):
             raise ToolError("Agents may not start agents any deeper (agents.depth).")
@@ -402,6 +413,9 @@ class Agents:
         await self._must_be_trusted(agent.type)
         agent.caller, agent.shutdown = self.main, False
         state = await self._state(agent, self.main)
+        agent.card = replace(agent.card, status="running", reason="", background=True)
+        # First, so that whoever finds its record cut off knows that there was more to do.
+        state.ledger.append(edits.state(roster.CARD, agent.card.to_json()))
         close_calls(state, "[The agent ended before this call did]")
         state.say(words, origin)
         await self._go(agent, state, wait=False)

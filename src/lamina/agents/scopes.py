@@ -127,10 +127,9 @@ class AgentRemember:
         self.spec = self._tool.spec
 
     async def run(self, input: Json, context: ToolContext) -> ToolOutcome:  # noqa: A002
-        before = self._memory.strange()
+        had = self._memory.strange()
         outcome = await self._tool.run(input, context)
-        now = self._memory.strange().items()
-        self._memory.agree({name: data for name, data in now if name not in before})
+        self._memory.agree({n: data for n, data in self._memory.strange().items() if n not in had})
         return outcome
 
 

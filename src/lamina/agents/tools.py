@@ -27,6 +27,11 @@ _STRING: Json = {"type": "string", "minLength": 1}
 _TYPED: Json = {"type": "object", "properties": {"type": {"type": "string"}}, "required": ["type"]}
 
 
+def _object(*required: str, **fields: Json) -> Json:
+    needs = {"required": list(required), "additionalProperties": False}
+    return {"type": "object", "properties": fields, **needs}
+
+
 class AgentTool:
     """Agent: gives a task to another agent."""
 
@@ -43,20 +48,16 @@ class AgentTool:
                 "on a git worktree of its own; with remote a teammate of that name does it, in a "
                 f"process of its own or on another host. Types:\n{types}"
             ),
-            input_schema={
-                "type": "object",
-                "properties": {
-                    "prompt": {**_STRING, "description": "The whole task."},
-                    "type": {**_STRING, "description": "An agent type; general if left out."},
-                    "task": {**_STRING, "maxLength": 100, "description": "The task in 3-5 words."},
-                    "name": {**_STRING, "maxLength": 40, "description": "To write to it by."},
-                    "background": {"type": "boolean"},
-                    "worktree": {"type": "boolean"},
-                    "remote": {**_STRING, "maxLength": 200, "description": "Instead of a type."},
-                },
-                "required": ["prompt"],
-                "additionalProperties": False,
-            },
+            input_schema=_object(
+                "prompt",
+                prompt={**_STRING, "description": "The whole task."},
+                type={**_STRING, "description": "An agent type; general if left out."},
+                task={**_STRING, "maxLength": 100, "description": "The task in 3-5 words."},
+                name={**_STRING, "maxLength": 40, "description": "To write to it by."},
+                background={"type": "boolean"},
+                worktree={"type": "boolean"},
+                remote={**_STRING, "maxLength": 200, "description": "Instead of a type."},
+            ),
         )
 
     async def run(self, input: Json, context: ToolContext) -> ToolOutcome:  # noqa: A002
@@ -90,16 +91,12 @@ class SendMessage:
                 "(approve, reason), plan_approval_request (plan), plan_approval_response (approve, "
                 "feedback)."
             ),
-            input_schema={
-                "type": "object",
-                "properties": {
-                    "to": {**_STRING, "maxLength": 200},
-                    "message": {"anyOf": [{**_STRING, "maxLength": 100_000}, _TYPED]},
-                    "summary": {**_STRING, "maxLength": 200, "description": "In 5-10 words."},
-                },
-                "required": ["to", "message"],
-                "additionalProperties": False,
-            },
+            input_schema=_object(
+                *("to", "message"),
+                to={**_STRING, "maxLength": 200},
+                message={"anyOf": [{**_STRING, "maxLength": 100_000}, _TYPED]},
+                summary={**_STRING, "maxLength": 200, "description": "In 5-10 words."},
+            ),
         )
 
     async def run(self, input: Json, context: ToolContext) -> ToolOutcome:  # noqa: A002

@@ -29,6 +29,7 @@ from lamina.messages import as_list
 Scope = Literal["user", "project", "local"]
 READING = ("Read", "Grep", "Glob")
 FORK = "fork"  # no type: a copy of the agent that starts it
+NAMED = "use letters, digits, - and _; main and user are taken"
 
 _LARGEST = 200_000  # bytes of a file
 _MOST = 200  # files of a folder
@@ -177,8 +178,7 @@ class _Folder:
         name, keys = topic.name, dict(topic.extra)
         if not is_name(name) or name == FORK:
             raise BadType(
-                f"{path}: {name!r} can't be the name of an agent type. "
-                "Use letters, digits, - and _; fork, main and user are taken."
+                f"{path}: {name!r} can't be the name of an agent type: {NAMED}, fork too."
             )
         if not topic.description:
             raise BadType(f"{path} has no description. Say in one line what the agent is for.")
