@@ -21,7 +21,7 @@ from lamina.agents.fork import is_fork
 from lamina.agents.runner import Order
 from lamina.agents.types import FORK
 from lamina.errors import LaminaError, UsageError
-from lamina.events import AgentChanged, Event, ToolFinished
+from lamina.events import AgentChanged, Event, ToolFinished, Warned
 from lamina.ledger import log
 from lamina.messages import Request, text_of
 from lamina.models.scripted import ScriptedModel, Step
@@ -62,6 +62,22 @@ def test_off_means_that_the_tools_do_not_exist(place: Place) -> None:
             assert not {"Agent", "SendMessage"} & {tool["name"] for tool in session.view().tools}
             with pytest.raises(UsageError, match=r"agents\.enabled"):
                 assert session.agents
+
+    run(story)
+
+
+@pytest.mark.spec("F4", "L7.2")
+def test_a_session_that_began_without_agents_says_that_it_has_none(place: Place) -> None:
+    async def story() -> None:
+        async with place.open(["hi"]) as session:
+            await session.ask("hi")
+        heard: list[Event] = []
+        again = place.open(["x"], config=ON, session_id=session.id, on_event=heard.append)
+        async with again as session:
+            await session.ask("again")
+            assert "Agent" not in {tool["name"] for tool in session.view().tools}
+        [warned] = [event for event in heard if isinstance(event, Warned)]
+        assert "began without agents" in warned.message
 
     run(story)
 
@@ -479,6 +495,35 @@ def test_a_worktree_outside_of_git_is_a_sentence_for_the_model(place: Place) -> 
             git(place.project, "init", "--quiet")
             with pytest.raises(LaminaError, match="does not have any commits yet"):
                 await session.agents.start(Order("Try it.", worktree=True))
+
+    run(story)
+
+
+@pytest.mark.spec("L7.2", "L7.5")
+def test_a_start_that_is_cancelled_at_a_question_leaves_no_worktree(place: Place) -> None:
+    git(place.project, "init", "--quiet")
+    git(place.project, "commit", "--quiet", "--allow-empty", "-m", "first")
+    write(place.home / "agents", "rev.md", "name: rev", "description: d", "memory: project")
+    memory = place.project / ".lamina" / "agent-memory" / "rev" / "MEMORY.md"
+    memory.parent.mkdir(parents=True)
+    memory.write_text("- from elsewhere\n")
+    asked_for, scopes = list[str](), list[anyio.CancelScope]()
+
+    async def ask(tool: str, question: str) -> Any:
+        asked_for.append(tool)
+        if tool != "Agent":
+            return "once"
+        scopes[0].cancel()
+        return await anyio.sleep_forever()
+
+    async def story() -> None:
+        async with place.open([], config=ON, ask=ask, interactive=True) as session:
+            with anyio.CancelScope() as scope:
+                scopes.append(scope)
+                await session.agents.start(Order("go", "rev", worktree=True))
+            assert asked_for == ["Worktree", "Agent"]
+            assert list((session.folder / "worktrees").iterdir()) == []
+            assert "agent" not in git(place.project, "branch")
 
     run(story)
 

@@ -182,6 +182,7 @@ def test_a_second_task_survives_the_kill_too(home: Home, start: Start) -> None:
             order = Order("Find the port.", remote="anna", background=True)
             agent = await session.agents.start(order)
             await until(lambda: home.present()["anna"].status == "running")
+            assert home.present()["anna"].line == "Find the port."
             first.send_signal(signal.SIGKILL)
             first.wait()
             start(home, "anna", "It is 8080.")

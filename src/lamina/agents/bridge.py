@@ -1,10 +1,9 @@
 """Mailboxes on PostgreSQL, for agents on several hosts: `ports.Post` on two tables.
 
-A letter is a row that its reader marks in the same transaction in which it takes it (SKIP LOCKED: a
-reader that is dying holds nobody up). A reader's second connection hears of new rows (LISTEN) and
-holds an advisory lock, by which others know that it lives. A name belongs to the database role that
-registered it: row security lets no other role read its letters, or send any in its name. Touches the
-database that the user's `agents.bridge` names.
+A letter is a row that its reader marks in the transaction in which it takes it (SKIP LOCKED: one that is
+dying holds nobody up). A reader's second connection hears of new rows (LISTEN) and holds an advisory
+lock, by which others know that it lives. A name belongs to the database role that registered it: no
+other role can read its letters, or send any in its name. Touches the database of `agents.bridge`.
 """
 
 from __future__ import annotations

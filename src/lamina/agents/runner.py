@@ -159,7 +159,7 @@ class Agents:
         await self._must_be_trusted(kind)
         above = self.of(caller)
         card = roster.new_card(
-            order.name or order.type,
+            order.name or (roster.REMOTE if order.remote else order.type),
             kind.name,
             order.task or order.prompt[:60],
             parent=caller.agent,
@@ -193,8 +193,9 @@ class Agents:
             agent.state = await anyio.to_thread.run_sync(
                 agent_state, self, agent, caller, caller.tools.project
             )
-        except LaminaError:
-            await self._let_go(agent)
+        except BaseException:  # a cancelled question too
+            with anyio.CancelScope(shield=True):
+                await self._let_go(agent)
             raise
         self._listen(agent, agent.state)
         return agent.state

@@ -118,6 +118,8 @@ class Teammate(Roads):
                 order = Order(words, kind, name, task[:60], background=True, origin=origin)
                 await self._agents.start(order)
             else:
+                if task and not agent.running:
+                    agent.card = replace(agent.card, task=" ".join(task[:60].split()))
                 await self._agents.resume(agent, words, origin)
 
     # ---- letters

@@ -8,19 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lamina.agents.runner import Agents, Order
 from lamina.agents.send import hear_structured, send
 from lamina.agents.types import FORK, load_types
-from lamina.events import Emit, Warned
+from lamina.events import Warned
 from lamina.messages import Json
 from lamina.ports import Ask, Background, Model, ToolContext, ToolOutcome, ToolSpec
 from lamina.state import State
 from lamina.tools.registry import Toolbox
-
-if TYPE_CHECKING:
-    from anyio.abc import TaskGroup
 
 _COORDINATES = ("Agent", "SendMessage", "Todo")  # beside what only reads
 _STRING: Json = {"type": "string", "minLength": 1}
@@ -106,7 +103,7 @@ class SendMessage:
 
 def add_agents(
     state: State,
-    make_tasks: Callable[[TaskGroup, Emit], Background],
+    make_tasks: Callable[..., Background],
     open_model: Callable[[str], Model],
     ask: Ask | None,
 ) -> None:
@@ -121,5 +118,9 @@ def add_agents(
     if config.bool("agents.coordinator"):
         mine = [t for t in box if t.spec.read_only or t.spec.name in _COORDINATES]
         state.deps = replace(state.deps, toolbox=Toolbox(mine))
-    for problem in (*types.bad.values(), *types.warnings):
+    problems = [*types.bad.values(), *types.warnings]
+    frame = state.ledger.projection.frame or {"tools": [{"name": "Agent"}]}
+    if "Agent" not in {tool["name"] for tool in frame["tools"]}:  # its tools stay as they were
+        problems.append("This session began without agents; only a new one can start them.")
+    for problem in problems:
         state.emit(Warned(problem))

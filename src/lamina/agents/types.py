@@ -1,10 +1,9 @@
 """Agent types: Markdown files whose frontmatter says what a kind of agent may do, and whose body is its
 prompt. From `<home>/agents/`, and from a project's `.lamina/agents/` and `.claude/agents/`.
 
-A file in a project may come with a repository that somebody cloned: it can narrow what an agent may
-do, never widen it, nor choose a model; before its first use the user is asked. Files of another tool
-can't be corrected for our sake, so what we don't know in them is left out. Reads those folders, and
-keeps the user's yes under the home.
+A project's file may have come with a repository: it can narrow what an agent may do, never widen it,
+nor choose a model; before its first use the user is asked. What we don't know in another tool's file
+is left out. Reads those folders, and keeps the user's yes under the home.
 """
 
 from __future__ import annotations
