@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from anyio.abc import TaskGroup, TaskStatus
 
 _WORKTREE = ToolSpec("Worktree", "Makes a git worktree for an agent.", {"type": "object"})
-_SHOWN = 15  # lines of what others put into a memory
 _CUT = "its session was killed while it worked; it goes on if you write to it"
 _CAME = "<system-reminder>\nThis came while you were ending. Read it.\n</system-reminder>"
 _ENDED = {"end_turn": "done", "unanswered": "done", "cancelled": "cancelled", "error": "failed"}
@@ -210,7 +209,7 @@ class Agents:
         lines = [
             f"{n}: {line}" for n, words in files.items() for line in words.splitlines() if line
         ]
-        shown = "\n".join([*lines[:_SHOWN], f"… {len(lines) - _SHOWN} lines more"][: len(lines)])
+        shown = "\n".join(lines[:15]) + "\n…" * (len(lines) > 15)
         question = f"show {kind.name} its memory, which others changed, in {memory.directory}"
         answer = "no" if self.ask is None else await self.ask("Agent", f"{question}:\n{shown}")
         if answer == "no":

@@ -95,7 +95,7 @@ def narrowed(box: Toolbox, kind: AgentType) -> Toolbox:
             return name not in _OURS
         return name in named or (name == "SendMessage" and bool(named))
 
-    return Toolbox(tool for tool in box if fits(tool.spec.name))
+    return Toolbox(t for t in box if fits(t.spec.name) and t.spec.name not in kind.without)
 
 
 def agent_ledger(agents: Agents, agent: Agent, caller: State, path: Path) -> Ledger:

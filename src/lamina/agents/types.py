@@ -33,7 +33,6 @@ NAMED = "use letters, digits, - and _; main and user are taken"
 _LARGEST = 200_000  # bytes of a file
 _MOST = 200  # files of a folder
 _LETTERS = frozenset(string.ascii_letters + string.digits + "-_:")
-_LONGEST_NAME = 64
 # Another tool's names of tools that we have.
 _CALLED = {"TodoWrite": "Todo", "Task": "Agent", "MultiEdit": "Edit"}
 _LIMITS = ("max_calls", "max_minutes", "max_dollars")
@@ -49,6 +48,7 @@ class AgentType:
     description: str
     prompt: str = ""
     tools: tuple[str, ...] | None = None  # None: those of whoever starts it
+    without: tuple[str, ...] = ()  # but not these
     model: str = ""  # "": that of whoever starts it
     memory: Scope | None = None
     plan: bool = False  # it may only read until its plan is approved
@@ -99,7 +99,7 @@ class AgentTypes:
 
 def is_name(word: str) -> bool:
     """Can a type, or an agent, be called so? main is the conversation, user who writes to agents."""
-    fits = set(word) <= _LETTERS and len(word) <= _LONGEST_NAME
+    fits = set(word) <= _LETTERS and len(word) <= 64
     return fits and word[:1].isalnum() and word not in ("main", "user")
 
 
@@ -194,6 +194,7 @@ class _Folder:
             topic.description,
             topic.body,
             tools=self._tools(path, keys.get("tools")),
+            without=tuple(one.partition("(")[0] for one in _words(keys.get("disallowedTools", ""))),
             model="" if model == "inherit" or (self.foreign and ":" not in model) else model,
             memory=None if memory == "none" else memory,
             plan=keys.get("plan", "").lower() == "true",
