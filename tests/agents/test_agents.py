@@ -880,6 +880,8 @@ def test_a_session_that_was_killed_hears_once_of_the_agents_that_worked(
             told_of = [words for words, origin in session.state.queue if origin == "agent"]
             assert any("anna" in one and "was killed" in one for one in told_of) == told
             assert session.agents.find("anna").card.status == "stopped"
+            # Nobody asked anything the first time, and it is in the record all the same.
+            assert ("was killed" in str(session.ledger.entries)) != told
 
     killed = Place(place.home.parent)
     killed.home = place.home.parent / "killed"
