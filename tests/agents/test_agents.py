@@ -16,11 +16,12 @@ from tests.agents.test_types import write
 from tests.sessions import Place, run, use
 
 from lamina import syscalls
-from lamina.agents import runner
+from lamina.agents import roster, runner
 from lamina.agents.fork import is_fork
 from lamina.agents.runner import Order
+from lamina.agents.types import FORK
 from lamina.errors import LaminaError, UsageError
-from lamina.events import AgentChanged, Event, ToolFinished
+from lamina.events import AgentChanged, Event, ToolFinished, Warned
 from lamina.ledger import log
 from lamina.messages import Request, text_of
 from lamina.models.scripted import ScriptedModel, Step
@@ -61,6 +62,22 @@ def test_off_means_that_the_tools_do_not_exist(place: Place) -> None:
             assert not {"Agent", "SendMessage"} & {tool["name"] for tool in session.view().tools}
             with pytest.raises(UsageError, match=r"agents\.enabled"):
                 assert session.agents
+
+    run(story)
+
+
+@pytest.mark.spec("F4", "L7.2")
+def test_a_session_that_began_without_agents_says_that_it_has_none(place: Place) -> None:
+    async def story() -> None:
+        async with place.open(["hi"]) as session:
+            await session.ask("hi")
+        heard: list[Event] = []
+        again = place.open(["x"], config=ON, session_id=session.id, on_event=heard.append)
+        async with again as session:
+            await session.ask("again")
+            assert "Agent" not in {tool["name"] for tool in session.view().tools}
+        [warned] = [event for event in heard if isinstance(event, Warned)]
+        assert "began without agents" in warned.message
 
     run(story)
 
@@ -482,6 +499,35 @@ def test_a_worktree_outside_of_git_is_a_sentence_for_the_model(place: Place) -> 
     run(story)
 
 
+@pytest.mark.spec("L7.2", "L7.5")
+def test_a_start_that_is_cancelled_at_a_question_leaves_no_worktree(place: Place) -> None:
+    git(place.project, "init", "--quiet")
+    git(place.project, "commit", "--quiet", "--allow-empty", "-m", "first")
+    write(place.home / "agents", "rev.md", "name: rev", "description: d", "memory: project")
+    memory = place.project / ".lamina" / "agent-memory" / "rev" / "MEMORY.md"
+    memory.parent.mkdir(parents=True)
+    memory.write_text("- from elsewhere\n")
+    asked_for, scopes = list[str](), list[anyio.CancelScope]()
+
+    async def ask(tool: str, question: str) -> Any:
+        asked_for.append(tool)
+        if tool != "Agent":
+            return "once"
+        scopes[0].cancel()
+        return await anyio.sleep_forever()
+
+    async def story() -> None:
+        async with place.open([], config=ON, ask=ask, interactive=True) as session:
+            with anyio.CancelScope() as scope:
+                scopes.append(scope)
+                await session.agents.start(Order("go", "rev", worktree=True))
+            assert asked_for == ["Worktree", "Agent"]
+            assert list((session.folder / "worktrees").iterdir()) == []
+            assert "agent" not in git(place.project, "branch")
+
+    run(story)
+
+
 @pytest.mark.spec("L7.2")
 def test_a_worktree_that_somebody_deleted_is_made_again_on_its_branch(place: Place) -> None:
     git(place.project, "init", "--quiet")
@@ -807,6 +853,41 @@ def test_layers_serve_an_agent_that_lives_long_in_its_own_folder(place: Place) -
             assert not [e for e in session.ledger.entries if e["kind"] == "edit"]
 
     run(story)
+
+
+@pytest.mark.spec("L7.2")
+@pytest.mark.parametrize("kind", ["general", FORK])
+def test_a_session_that_was_killed_hears_once_of_the_agents_that_worked(
+    place: Place, kind: str
+) -> None:
+    model = ScriptedModel(["hello", agent("one")], otherwise={"agent": {"hang": True}})
+
+    async def first() -> str:
+        async with place.open(model, config=ON) as session:
+            await session.ask("hi")
+            one = await session.agents.start(Order("Look.", kind, name="anna"))
+            await session.agents.resume(one, "Look again.", "teammate")
+            with anyio.fail_after(10):
+                while len(asked(model)) < 2:
+                    await anyio.lowlevel.checkpoint()
+            assert roster.read_cards(session.folder)[0].reason == roster.KILLED
+            shutil.copytree(place.home, killed.home, ignore=shutil.ignore_patterns("mail"))
+            session.agents.stop_all()
+            return session.id
+
+    async def again(name: str, *, told: bool) -> None:
+        async with killed.open([], config=ON, session_id=name) as session:
+            told_of = [words for words, origin in session.state.queue if origin == "agent"]
+            assert any("anna" in one and "was killed" in one for one in told_of) == told
+            assert session.agents.find("anna").card.status == "stopped"
+            # Nobody asked anything the first time, and it is in the record all the same.
+            assert ("was killed" in str(session.ledger.entries)) != told
+
+    killed = Place(place.home.parent)
+    killed.home = place.home.parent / "killed"
+    name = run(first)
+    run(partial(again, name, told=True))
+    run(partial(again, name, told=False))
 
 
 @pytest.mark.spec("L7.7", "L6.1")

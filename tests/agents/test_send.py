@@ -136,6 +136,8 @@ def test_a_star_reaches_all_that_run_and_an_unknown_name_lists_the_known(place: 
             answer = await send(session.agents, anna.state, "*", "I found it.")
             assert answer == "Sent to main, ben."
             assert [origin for _, origin in session.state.queue] == ["teammate"]
+            with pytest.raises(LaminaError, match=r"no agent 'main'. Agents: anna, ben\.$"):
+                await send(session.agents, session.state, "main", {"type": "shutdown_request"})
             with pytest.raises(LaminaError, match="Agents: anna, ben, and main"):
                 await send(session.agents, session.state, "carl", "Hello.")
             with pytest.raises(LaminaError, match="yourself"):

@@ -40,8 +40,11 @@ class Home(Place):
         return ["--home", str(self.home), "--project", str(self.project)]
 
     def script(self, reply: Any) -> Path:
+        """Of a list each is said once, and the last from then on."""
+        *first, last = reply if isinstance(reply, list) else [reply]
+        steps = [{"reply": one, "purpose": "agent"} for one in first]
         path = self.project.parent / f"{new_id()}.json"
-        path.write_text(json.dumps({"steps": [], "otherwise": {"agent": reply}}))
+        path.write_text(json.dumps({"steps": steps, "otherwise": {"agent": last}}))
         return path
 
     def present(self) -> dict[str, Presence]:
@@ -126,6 +129,10 @@ def test_a_name_that_is_taken_and_a_type_that_is_not_there_are_named(
     for bad in ("a b", "main", "user", ""):
         assert main(["agents", "start", bad, *home.words]) == 2
         assert f"{bad!r} can't be its name" in capsys.readouterr().err
+    assert main(["agents", "send", "anna", " ", *home.words]) == 2
+    assert "nothing to send" in capsys.readouterr().err
+    assert main(["agents", "send", "anna", "\udcff is no text", *home.words]) == 0
+    assert "Sent." in capsys.readouterr().err
     assert main(["agents", "send", "carl", "hello", *home.words]) == 2
     assert "In no other process is there a 'carl'. There: anna." in capsys.readouterr().err
 
@@ -162,6 +169,27 @@ def test_a_task_survives_the_kill_of_the_one_who_does_it_between_two_homes(
 
     run(story)
     bridge.close()
+
+
+@pytest.mark.spec("L7.2", "L7.4")
+def test_a_second_task_survives_the_kill_too(home: Home, start: Start) -> None:
+    first = start(home, "anna", ["It is red.", {"hang": True}])
+
+    async def story() -> None:
+        async with home.open([], config=ON) as session:
+            done = await session.agents.start(Order("Find the colour.", remote="anna"))
+            assert done.result == "It is red."
+            order = Order("Find the port.", remote="anna", background=True)
+            agent = await session.agents.start(order)
+            await until(lambda: home.present()["anna"].status == "running")
+            assert home.present()["anna"].line == "Find the port."
+            first.send_signal(signal.SIGKILL)
+            first.wait()
+            start(home, "anna", "It is 8080.")
+            await until(lambda: agent.card.status == "done")
+            assert agent.result == "It is 8080."  # not what it said last before
+
+    run(story)
 
 
 @pytest.mark.spec("L7.2")

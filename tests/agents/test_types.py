@@ -106,7 +106,12 @@ def test_another_tool_s_file_is_taken_without_what_we_don_t_have(place: Place) -
         "model: opus",
         "color: red",
     )
+    denies = ("name: b", "description: d", "disallowedTools: Bash(rm:*), Write")
+    write(place.project / ".claude" / "agents", "b.md", *denies)
     found = types(place)
+    has = {tool.spec.name for tool in narrowed(Toolbox(builtin_tools()), found.get("b"))}
+    assert "Read" in has
+    assert not {"Bash", "Write"} & has  # what such a file denies stays denied
     assert found.get("a").tools == ("Read", "Todo")
     assert found.get("a").model == ""
     assert any("NotebookEdit" in warning for warning in found.warnings)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import anyio
@@ -14,6 +17,7 @@ from tests.sessions import Place, run, use
 
 from lamina.agents.runner import Order
 from lamina.cli.chat_commands import run_command
+from lamina.cli.main import main
 from lamina.errors import UsageError
 from lamina.models.scripted import ScriptedModel
 
@@ -72,6 +76,29 @@ def test_agents_are_listed_under_their_session_as_a_table_a_tree_and_a_conversat
     whose = sorted((one["who"], one["agent"]) for one in found)
     assert whose == [("assistant", "eye"), ("result", "boss")]
     assert f"{session['id'][:8]} eye " in lamina("sessions", "grep", r"in a\.py:3").out
+
+
+@pytest.mark.spec("L7.6", "I2")
+def test_a_table_that_is_watched_is_shown_anew_until_it_is_left(
+    place: Place, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    worked(place)
+    waits: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        waits.append(seconds)
+        if len(waits) == 2:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("lamina.cli.agents.time", SimpleNamespace(time=time.time, sleep=sleep))
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    words = ["--home", str(place.home), "--project", str(place.project)]
+    assert main(["agents", "list", "--watch", *words]) == 130
+    shown = capsys.readouterr().out.split("\x1b[H\x1b[J")[1:]
+    assert waits == [1, 1]
+    assert len(shown) == 2
+    for part in ("name", "state", "tokens", "cost", "age", "doing", "boss", "find it"):
+        assert part in shown[0]
 
 
 @pytest.mark.spec("L7.7")

@@ -1,10 +1,9 @@
 """Mailboxes on PostgreSQL, for agents on several hosts: `ports.Post` on two tables.
 
-A letter is a row that its reader marks in the same transaction in which it takes it (SKIP LOCKED: a
-reader that is dying holds nobody up). A reader's second connection hears of new rows (LISTEN) and
-holds an advisory lock, by which others know that it lives. A name belongs to the database role that
-registered it: row security lets no other role read its letters, or send any in its name. Touches the
-database that the user's `agents.bridge` names.
+A letter is a row that its reader marks in the transaction in which it takes it (SKIP LOCKED: one that is
+dying holds nobody up). A reader's second connection hears of new rows (LISTEN) and holds an advisory
+lock, by which others know that it lives. A name belongs to the database role that registered it: no
+other role can read its letters, or send any in its name. Touches the database of `agents.bridge`.
 """
 
 from __future__ import annotations
@@ -67,6 +66,7 @@ _VERSION = """SELECT CASE WHEN there IS NULL THEN 0 ELSE coalesce(
     LEFT JOIN pg_attribute ON attrelid = there AND attname = 'role' GROUP BY there"""
 _RIGHTS = """SELECT pg_get_userbyid(relowner), pg_has_role(relowner, 'USAGE'), current_user,
     has_table_privilege(oid, 'INSERT') FROM pg_class WHERE oid = to_regclass('lamina_letters')"""
+_OLD = "The tables of agents.bridge are of an earlier Lamina. Run `lamina agents list` once"
 _GRANT = "GRANT SELECT, INSERT, UPDATE, DELETE ON lamina_presence, lamina_letters"
 _TAKEN = "UPDATE lamina_letters SET taken = now(), wrong = %s WHERE number = %s"
 _LEAVE = """DELETE FROM lamina_presence WHERE name = %s AND NOT EXISTS (SELECT FROM lamina_letters
@@ -134,7 +134,14 @@ class Bridge:
                 words = f"The tables of agents.bridge have version {version}, of a newer Lamina"
                 raise UsageError(f"{words}; this one knows {len(_STEPS)}. Update Lamina here.")
             if version:
-                _check(version, *made.execute(_RIGHTS).fetchone())
+                owner, owns, role, lets = made.execute(_RIGHTS).fetchone()
+                if version < len(_STEPS) and not owns:
+                    raise PostAway(
+                        f"{_OLD} where it connects as the role {owner}, which made them."
+                    )
+                if not lets:
+                    who = f"The role {role} may not use the tables of agents.bridge. Run as {owner}"
+                    raise PostAway(f"{who}, which made them: {_GRANT} TO {role};")
             for statement in (one for step in _STEPS[version:] for one in step):
                 made.execute(statement)
             if version < len(_STEPS):
@@ -222,16 +229,6 @@ class _Reader:
         if not keep:
             with self._bridge.connection() as made:
                 made.execute(_LEAVE, (self._name, self._name))
-
-
-def _check(version: int, owner: str, owns: bool, role: str, lets: bool) -> None:
-    """What a role may not do is said with the command that helps."""
-    if version < len(_STEPS) and not owns:
-        old = "The tables of agents.bridge are of an earlier Lamina. Run `lamina agents list` once"
-        raise PostAway(f"{old} where it connects as the database role {owner}, which made them.")
-    if not lets:
-        who = f"The database role {role} may not use the tables of agents.bridge. Run as {owner}"
-        raise PostAway(f"{who}, which made them: {_GRANT} TO {role};")
 
 
 def _channel(name: str) -> str:

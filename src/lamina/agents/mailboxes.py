@@ -19,7 +19,7 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from lamina.agents.types import is_name
+from lamina.agents.types import NAMED, is_name
 from lamina.errors import LaminaError, PostAway, StorageError, UsageError
 from lamina.ledger.log import sync
 from lamina.ledger.places import private_folder
@@ -69,7 +69,7 @@ class Maildirs:
 
     def read(self, presence: Presence, complain: Callable[[str], None]) -> _FileReader:
         if not is_name(presence.name):
-            raise UsageError(f"{presence.name!r} is no name: use letters, digits, - and _.")
+            raise UsageError(f"{presence.name!r} is no name: {NAMED}.")
         with self._told(presence.name):
             private_folder(self._root)
             return _FileReader(_checked(self._root, presence.name, make=True), presence, complain)

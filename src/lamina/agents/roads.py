@@ -28,6 +28,7 @@ import msgspec
 
 from lamina.agents import roster
 from lamina.agents.mailboxes import Maildirs, name_in, new_id
+from lamina.agents.states import agent_ledger
 from lamina.agents.types import is_name
 from lamina.config import Config
 from lamina.errors import LaminaError, PostAway, ToolError, UsageError
@@ -35,7 +36,6 @@ from lamina.events import AgentChanged, Event, ModelCalled, Warned
 from lamina.layers import tool_results
 from lamina.ledger import edits
 from lamina.ledger.places import find_project_folder, private_folder
-from lamina.ledger.record import Ledger
 from lamina.messages import Json, as_object
 from lamina.ports import LARGEST_LETTER, Letter, Post, Presence, Reader
 
@@ -69,8 +69,7 @@ class Roads:
         self._posts = posts_of(config, self.name)
         self._socket = _socket_of(mail_of(config) / self.name)
         self.open_at: dict[str, Reader] = {}  # by its names on the roads that reach it now
-        self._scope = anyio.CancelScope()
-        self._news = anyio.Event()
+        self._scope, self._news = anyio.CancelScope(), anyio.Event()
         self._waiting: list[Letter] = []
         self._known: set[str] = set()
         self._awaited: dict[str, anyio.Event] = {}  # tasks elsewhere that somebody waits for
@@ -189,10 +188,9 @@ class Roads:
 
     async def _act(self, letter: Letter) -> None:
         """What can't be done is told to whoever asked for it."""
-        message = letter.message
         try:
-            if isinstance(message, str):
-                await self.tell(letter, message)
+            if isinstance(letter.message, str):
+                await self.tell(letter, letter.message)
             elif (act := self.kinds.get(letter.kind)) is None:
                 raise ToolError(f"{self.name} can't do that ({letter.kind}).")
             else:
@@ -230,7 +228,7 @@ class Roads:
         """Give a task to a teammate. Whoever started `agent` waits for the result, unless it is in
         the background or takes too long; then the result comes as a message."""
         back, card = anyio.Event(), agent.card
-        self._book(agent, edits.message("user", prompt, "agent"))
+        self.book(agent, edits.message("user", prompt, "agent"))
         if not card.background:
             self._awaited[card.id] = back
         try:
@@ -242,7 +240,7 @@ class Roads:
                 with anyio.move_on_after(60 * self._main.config.float("agents.max_minutes")):
                     await back.wait()
         except LaminaError as error:
-            self._book(agent, card=replace(card, status="failed", reason=str(error)))
+            self.book(agent, card=replace(card, status="failed", reason=str(error)))
             raise
         except anyio.get_cancelled_exc_class():
             await self.call_off(agent)
@@ -250,7 +248,7 @@ class Roads:
         finally:
             self._awaited.pop(card.id, None)
         if agent.card.status == "running":
-            self._book(agent, card=replace(card, background=True))
+            self.book(agent, card=replace(card, background=True))
 
     async def call_off(self, agent: Agent) -> None:
         """Tell a teammate that nobody waits for its result any more."""
@@ -268,36 +266,35 @@ class Roads:
         ended = self._main.deps.clock.now()
         status, why = str(value.get("status")), str(value.get("reason") or "")
         card = replace(agent.card, status=status, reason=why, ended=ended)
-        self._book(agent, edits.message("assistant", agent.result, "assistant"), card=card)
+        self.book(agent, edits.message("assistant", agent.result, "assistant"), card=card)
         self._main.emit(card.changed())
         if (back := self._awaited.get(card.id)) is not None:
             back.set()
             self.done(letter)
         else:
-            name = f"agent-{card.id}"
-            words = tool_results.told(agent.caller, name, self._agents.report(agent))
+            report = self._agents.report(agent)
+            words = tool_results.told(agent.caller, f"agent-{card.id}", report)
             agent.caller.queue.append((letter_text(letter, words), "teammate"))
 
-    def _book(self, agent: Agent, *entries: Json, card: Card | None = None) -> None:
-        """The ledger of a task that is done elsewhere has the task and its result."""
+    def book(self, agent: Agent, *entries: Json, card: Card | None = None) -> None:
+        """Into the ledger of one that does not run here: that of a task elsewhere has its result."""
         agent.card = card or agent.card
         path = roster.ledger_path(self._main.deps.folder, agent.card.id)
         private_folder(path.parent)
-        ledger = Ledger.open(path, now=self._main.deps.clock.now)
+        ledger = agent_ledger(self._agents, agent, agent.caller, path)
         ledger.append(*entries, edits.state(roster.CARD, agent.card.to_json()))
         ledger.close()
 
     # ---- who is there
 
     def describe(self, presence: Presence) -> Presence:
-        running = [one.card.name for one in self._agents.running()]
         return replace(
             presence,
             session=self._main.deps.session_id,
             address=f"uds:{self._socket}",
             status="open",
             started=self._began,
-            line=", ".join(running),
+            line=", ".join(one.card.name for one in self._agents.running()),
             tokens=sum(one.card.tokens for one in self._agents),
             dollars=sum(one.card.dollars for one in self._agents),
         )

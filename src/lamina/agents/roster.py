@@ -55,8 +55,7 @@ class Card:
         return replace(self, tokens=self.tokens + usage.total, dollars=self.dollars + cost)
 
     def changed(self) -> AgentChanged:
-        detail = self.reason or self.task
-        return AgentChanged(self.id, self.name, self.type, self.status, detail)
+        return AgentChanged(self.id, self.name, self.type, self.status, self.reason or self.task)
 
     def to_json(self) -> Json:
         return asdict(self)
@@ -128,7 +127,8 @@ def live_card(session: Path, card: Card) -> tuple[Card, str]:
     entries = log.read(ledger_path(session, card.id)).entries
     model = next((str(e["model"]) for e in reversed(entries) if e["kind"] == "frame"), "")
     price, doing = price_of(model), ""
-    for entry in entries:
+    cards = [n for n, e in enumerate(entries) if e["kind"] == "state" and e.get("name") == CARD]
+    for entry in entries[cards[-1] :]:  # what was before is booked on it
         if entry["kind"] == "state" and entry.get("name") == LINE:
             doing = str(entry.get("value"))
         if entry["kind"] != "message" or entry.get("role") != "assistant":

@@ -8,7 +8,7 @@ more than whoever started it. Touches that folder, and what the agent's tools ar
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -23,7 +23,7 @@ from lamina.agents.roster import Card, Order
 from lamina.agents.scopes import AgentMemory
 from lamina.agents.states import agent_state
 from lamina.agents.teammates import Teammate
-from lamina.agents.types import FORK, AgentType, AgentTypes, Trust, is_name
+from lamina.agents.types import FORK, NAMED, AgentType, AgentTypes, Trust, is_name
 from lamina.errors import LaminaError, ToolError, UsageError
 from lamina.events import AttemptBroke, Emit, Event, ModelCalled, ToolStarted, Warned
 from lamina.layers import tool_results
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from anyio.abc import TaskGroup, TaskStatus
 
 _WORKTREE = ToolSpec("Worktree", "Makes a git worktree for an agent.", {"type": "object"})
-_SHOWN = 15  # lines of what others put into a memory
+_CUT = "its session was killed while it worked; it goes on if you write to it"
 _CAME = "<system-reminder>\nThis came while you were ending. Read it.\n</system-reminder>"
 _ENDED = {"end_turn": "done", "unanswered": "done", "cancelled": "cancelled", "error": "failed"}
 
@@ -90,7 +90,17 @@ class Agents:
         self.roads = Teammate(self, serves) if serves else Roads(self)
         for card in roster.read_cards(self.main.deps.folder):
             kind = self.types.known.get(card.type) or AgentType(card.type, card.task)
-            self.known[card.id] = Agent(card, kind, self.main)
+            agent = self.known[card.id] = Agent(card, kind, self.main)
+            if card.reason == roster.KILLED and not (serves and card.name == self.roads.name):
+                self._cut(agent)
+
+    def _cut(self, agent: Agent) -> None:
+        """It was killed with its session: its record says so, and whoever waits for it hears of it."""
+        agent.card = replace(agent.card, reason=_CUT, ended=self.main.deps.clock.now())
+        with suppress(LaminaError):
+            self.roads.book(agent)
+        if agent.card.background:
+            self._notify(agent)
 
     # ---- looking
 
@@ -106,7 +116,7 @@ class Agents:
             if name in (agent.card.name, agent.card.id):
                 return agent
         names = ", ".join(dict.fromkeys(one.card.name for one in self.known.values()))
-        raise UsageError(f"There is no agent {name!r}. Agents: {names or 'none yet'}, and main.")
+        raise UsageError(f"There is no agent {name!r}. Agents: {names or 'none yet'}.")
 
     def of(self, state: State) -> Agent | None:
         return self.known.get(state.agent)
@@ -148,7 +158,7 @@ class Agents:
         await self._must_be_trusted(kind)
         above = self.of(caller)
         card = roster.new_card(
-            order.name or order.type,
+            order.name or (roster.REMOTE if order.remote else order.type),
             kind.name,
             order.task or order.prompt[:60],
             parent=caller.agent,
@@ -182,8 +192,9 @@ class Agents:
             agent.state = await anyio.to_thread.run_sync(
                 agent_state, self, agent, caller, caller.tools.project
             )
-        except LaminaError:
-            await self._let_go(agent)
+        except BaseException:  # a cancelled question too
+            with anyio.CancelScope(shield=True):
+                await self._let_go(agent)
             raise
         self._listen(agent, agent.state)
         return agent.state
@@ -198,7 +209,7 @@ class Agents:
         lines = [
             f"{n}: {line}" for n, words in files.items() for line in words.splitlines() if line
         ]
-        shown = "\n".join([*lines[:_SHOWN], f"… {len(lines) - _SHOWN} lines more"][: len(lines)])
+        shown = "\n".join(lines[:15]) + "\n…" * (len(lines) > 15)
         question = f"show {kind.name} its memory, which others changed, in {memory.directory}"
         answer = "no" if self.ask is None else await self.ask("Agent", f"{question}:\n{shown}")
         if answer == "no":
@@ -212,7 +223,7 @@ class Agents:
         if fork.is_fork(caller):
             raise ToolError("A fork can't start agents; do the task yourself.")
         if order.name and not is_name(order.name):
-            raise ToolError(f"{order.name!r} is no name: use letters, digits, - and _.")
+            raise ToolError(f"{order.name!r} is no name: {NAMED}.")
         config, above = self.main.config, self.of(caller)
         if above is not None and above.card.depth >= config.int("agents.depth"):
             raise ToolError("Agents may not start agents any deeper (agents.depth).")
@@ -402,6 +413,9 @@ class Agents:
         await self._must_be_trusted(agent.type)
         agent.caller, agent.shutdown = self.main, False
         state = await self._state(agent, self.main)
+        agent.card = replace(agent.card, status="running", reason="", background=True)
+        # First, so that whoever finds its record cut off knows that there was more to do.
+        state.ledger.append(edits.state(roster.CARD, agent.card.to_json()))
         close_calls(state, "[The agent ended before this call did]")
         state.say(words, origin)
         await self._go(agent, state, wait=False)

@@ -2,9 +2,8 @@
 by version control) and local (this project on this machine).
 
 It is a store like the conversation's, with a rule of its own at the gate: what an agent learned is
-accepted as `agent NAME`, and shown to agents of that type alone. History and the record of what the
-user agreed to lie under the home. What somebody else put into a project's folder, as a `git pull`
-does, is shown to the user before an agent sees it. Touches those folders.
+accepted as `agent NAME`, and shown to agents of that type alone. What somebody else put into a
+project's folder, as a `git pull` does, the user sees first. Touches those folders, and the home.
 """
 
 from __future__ import annotations
@@ -127,10 +126,9 @@ class AgentRemember:
         self.spec = self._tool.spec
 
     async def run(self, input: Json, context: ToolContext) -> ToolOutcome:  # noqa: A002
-        before = self._memory.strange()
+        had = self._memory.strange()
         outcome = await self._tool.run(input, context)
-        now = self._memory.strange().items()
-        self._memory.agree({name: data for name, data in now if name not in before})
+        self._memory.agree({n: data for n, data in self._memory.strange().items() if n not in had})
         return outcome
 
 

@@ -34,7 +34,7 @@ def agent_state(agents: Agents, agent: Agent, caller: State, project: Path) -> S
     path = roster.ledger_path(agents.main.deps.folder, card.id)
     private_folder(path.parent)
     new = not path.exists()
-    ledger = _ledger(agents, agent, caller, path)
+    ledger = agent_ledger(agents, agent, caller, path)
     place = agent.tree.place if agent.tree is not None else project
     fork = kind.name == FORK
     whole = agents.box if caller is agents.main or kind.tools is not None else caller.deps.toolbox
@@ -95,10 +95,10 @@ def narrowed(box: Toolbox, kind: AgentType) -> Toolbox:
             return name not in _OURS
         return name in named or (name == "SendMessage" and bool(named))
 
-    return Toolbox(tool for tool in box if fits(tool.spec.name))
+    return Toolbox(t for t in box if fits(t.spec.name) and t.spec.name not in kind.without)
 
 
-def _ledger(agents: Agents, agent: Agent, caller: State, path: Path) -> Ledger:
+def agent_ledger(agents: Agents, agent: Agent, caller: State, path: Path) -> Ledger:
     clock = agents.main.deps.clock
     if agent.type.name != FORK:
         return Ledger.open(path, now=clock.now)

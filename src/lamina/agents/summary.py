@@ -1,9 +1,8 @@
 """What running agents are doing, in three to five words each, for whoever looks at them (L7.6).
 
-Asked for while a status line or a table shows it, also one of another process: at most one small call
-an agent in thirty seconds, none if it did nothing new, none over a cap. What comes back is checked by
-rule; else the last tool call says it (`Reading runner.py`). Touches the agent's ledger, by which other
-processes see it, and the spend record.
+Asked for while somebody looks, also from another process: at most one small call an agent in thirty
+seconds, none if it did nothing new, none over a cap; checked by rule, else the last tool call says it
+(`Reading runner.py`). Touches the agent's ledger, which other processes read, and the spend record.
 """
 
 from __future__ import annotations

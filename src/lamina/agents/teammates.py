@@ -38,8 +38,7 @@ class Teammate(Roads):
         super().__init__(agents)
         self._type = agents.types.get(type_).name
         self._tasks: list[Letter] = []  # the first one is being done, if `_busy`
-        self._busy = False
-        self._over = False
+        self._busy = self._over = False
         self._stirred, self._going = anyio.Event(), anyio.Lock()
         self.kinds |= {"task": self._task, "task_cancel": self._cancel}
         self.work = anyio.Event()  # once it serves
@@ -119,6 +118,8 @@ class Teammate(Roads):
                 order = Order(words, kind, name, task[:60], background=True, origin=origin)
                 await self._agents.start(order)
             else:
+                if task and not agent.running:
+                    agent.card = replace(agent.card, task=" ".join(task[:60].split()))
                 await self._agents.resume(agent, words, origin)
 
     # ---- letters
@@ -155,11 +156,8 @@ class Teammate(Roads):
         self.end()
 
     def describe(self, presence: Presence) -> Presence:
-        agent = self.agent
-        card = agent.card if agent else None
-        return replace(
-            super().describe(presence),
-            type=self._type,
-            status=card.status if card else "idle",
-            line=(agent.line or agent.doing or agent.card.task) if agent else "",
-        )
+        seen = replace(super().describe(presence), type=self._type, status="idle", line="")
+        if (agent := self.agent) is None:
+            return seen
+        doing = (agent.line or agent.doing) if agent.running else ""
+        return replace(seen, status=agent.card.status, line=doing or agent.card.task)

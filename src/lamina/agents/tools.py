@@ -8,23 +8,25 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lamina.agents.runner import Agents, Order
 from lamina.agents.send import hear_structured, send
 from lamina.agents.types import FORK, load_types
-from lamina.events import Emit, Warned
+from lamina.events import Warned
 from lamina.messages import Json
 from lamina.ports import Ask, Background, Model, ToolContext, ToolOutcome, ToolSpec
 from lamina.state import State
 from lamina.tools.registry import Toolbox
 
-if TYPE_CHECKING:
-    from anyio.abc import TaskGroup
-
 _COORDINATES = ("Agent", "SendMessage", "Todo")  # beside what only reads
 _STRING: Json = {"type": "string", "minLength": 1}
 _TYPED: Json = {"type": "object", "properties": {"type": {"type": "string"}}, "required": ["type"]}
+
+
+def _object(*required: str, **fields: Json) -> Json:
+    needs = {"required": list(required), "additionalProperties": False}
+    return {"type": "object", "properties": fields, **needs}
 
 
 class AgentTool:
@@ -43,20 +45,16 @@ class AgentTool:
                 "on a git worktree of its own; with remote a teammate of that name does it, in a "
                 f"process of its own or on another host. Types:\n{types}"
             ),
-            input_schema={
-                "type": "object",
-                "properties": {
-                    "prompt": {**_STRING, "description": "The whole task."},
-                    "type": {**_STRING, "description": "An agent type; general if left out."},
-                    "task": {**_STRING, "maxLength": 100, "description": "The task in 3-5 words."},
-                    "name": {**_STRING, "maxLength": 40, "description": "To write to it by."},
-                    "background": {"type": "boolean"},
-                    "worktree": {"type": "boolean"},
-                    "remote": {**_STRING, "maxLength": 200, "description": "Instead of a type."},
-                },
-                "required": ["prompt"],
-                "additionalProperties": False,
-            },
+            input_schema=_object(
+                "prompt",
+                prompt={**_STRING, "description": "The whole task."},
+                type={**_STRING, "description": "An agent type; general if left out."},
+                task={**_STRING, "maxLength": 100, "description": "The task in 3-5 words."},
+                name={**_STRING, "maxLength": 40, "description": "To write to it by."},
+                background={"type": "boolean"},
+                worktree={"type": "boolean"},
+                remote={**_STRING, "maxLength": 200, "description": "Instead of a type."},
+            ),
         )
 
     async def run(self, input: Json, context: ToolContext) -> ToolOutcome:  # noqa: A002
@@ -90,16 +88,12 @@ class SendMessage:
                 "(approve, reason), plan_approval_request (plan), plan_approval_response (approve, "
                 "feedback)."
             ),
-            input_schema={
-                "type": "object",
-                "properties": {
-                    "to": {**_STRING, "maxLength": 200},
-                    "message": {"anyOf": [{**_STRING, "maxLength": 100_000}, _TYPED]},
-                    "summary": {**_STRING, "maxLength": 200, "description": "In 5-10 words."},
-                },
-                "required": ["to", "message"],
-                "additionalProperties": False,
-            },
+            input_schema=_object(
+                *("to", "message"),
+                to={**_STRING, "maxLength": 200},
+                message={"anyOf": [{**_STRING, "maxLength": 100_000}, _TYPED]},
+                summary={**_STRING, "maxLength": 200, "description": "In 5-10 words."},
+            ),
         )
 
     async def run(self, input: Json, context: ToolContext) -> ToolOutcome:  # noqa: A002
@@ -109,7 +103,7 @@ class SendMessage:
 
 def add_agents(
     state: State,
-    make_tasks: Callable[[TaskGroup, Emit], Background],
+    make_tasks: Callable[..., Background],
     open_model: Callable[[str], Model],
     ask: Ask | None,
 ) -> None:
@@ -124,5 +118,9 @@ def add_agents(
     if config.bool("agents.coordinator"):
         mine = [t for t in box if t.spec.read_only or t.spec.name in _COORDINATES]
         state.deps = replace(state.deps, toolbox=Toolbox(mine))
-    for problem in (*types.bad.values(), *types.warnings):
+    problems = [*types.bad.values(), *types.warnings]
+    frame = state.ledger.projection.frame or {"tools": [{"name": "Agent"}]}
+    if "Agent" not in {tool["name"] for tool in frame["tools"]}:  # its tools stay as they were
+        problems.append("This session began without agents; only a new one can start them.")
+    for problem in problems:
         state.emit(Warned(problem))

@@ -1,10 +1,9 @@
 """Agent types: Markdown files whose frontmatter says what a kind of agent may do, and whose body is its
 prompt. From `<home>/agents/`, and from a project's `.lamina/agents/` and `.claude/agents/`.
 
-A file in a project may come with a repository that somebody cloned: it can narrow what an agent may
-do, never widen it, nor choose a model; before its first use the user is asked. Files of another tool
-can't be corrected for our sake, so what we don't know in them is left out. Reads those folders, and
-keeps the user's yes under the home.
+A project's file may have come with a repository: it can narrow what an agent may do, never widen it,
+nor choose a model; before its first use the user is asked. What we don't know in another tool's file
+is left out. Reads those folders, and keeps the user's yes under the home.
 """
 
 from __future__ import annotations
@@ -29,11 +28,11 @@ from lamina.messages import as_list
 Scope = Literal["user", "project", "local"]
 READING = ("Read", "Grep", "Glob")
 FORK = "fork"  # no type: a copy of the agent that starts it
+NAMED = "use letters, digits, - and _; main and user are taken"
 
 _LARGEST = 200_000  # bytes of a file
 _MOST = 200  # files of a folder
 _LETTERS = frozenset(string.ascii_letters + string.digits + "-_:")
-_LONGEST_NAME = 64
 # Another tool's names of tools that we have.
 _CALLED = {"TodoWrite": "Todo", "Task": "Agent", "MultiEdit": "Edit"}
 _LIMITS = ("max_calls", "max_minutes", "max_dollars")
@@ -49,6 +48,7 @@ class AgentType:
     description: str
     prompt: str = ""
     tools: tuple[str, ...] | None = None  # None: those of whoever starts it
+    without: tuple[str, ...] = ()  # but not these
     model: str = ""  # "": that of whoever starts it
     memory: Scope | None = None
     plan: bool = False  # it may only read until its plan is approved
@@ -99,7 +99,7 @@ class AgentTypes:
 
 def is_name(word: str) -> bool:
     """Can a type, or an agent, be called so? main is the conversation, user who writes to agents."""
-    fits = set(word) <= _LETTERS and len(word) <= _LONGEST_NAME
+    fits = set(word) <= _LETTERS and len(word) <= 64
     return fits and word[:1].isalnum() and word not in ("main", "user")
 
 
@@ -177,8 +177,7 @@ class _Folder:
         name, keys = topic.name, dict(topic.extra)
         if not is_name(name) or name == FORK:
             raise BadType(
-                f"{path}: {name!r} can't be the name of an agent type. "
-                "Use letters, digits, - and _; fork, main and user are taken."
+                f"{path}: {name!r} can't be the name of an agent type: {NAMED}, fork too."
             )
         if not topic.description:
             raise BadType(f"{path} has no description. Say in one line what the agent is for.")
@@ -195,6 +194,7 @@ class _Folder:
             topic.description,
             topic.body,
             tools=self._tools(path, keys.get("tools")),
+            without=tuple(one.partition("(")[0] for one in _words(keys.get("disallowedTools", ""))),
             model="" if model == "inherit" or (self.foreign and ":" not in model) else model,
             memory=None if memory == "none" else memory,
             plan=keys.get("plan", "").lower() == "true",

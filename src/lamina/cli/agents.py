@@ -14,7 +14,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 from lamina.agents.roster import KILLED, Card, ledger_path, live_card, look, read_cards
-from lamina.agents.types import AgentTypes, is_name, load_types
+from lamina.agents.types import NAMED, AgentTypes, is_name, load_types
 from lamina.cli import sessions, transcript
 from lamina.cli.options import add_verb, config_of
 from lamina.cli.terminal import harmless, note, out, out_json, style, table
@@ -133,7 +133,7 @@ def present(config: Config) -> tuple[list[Presence], str]:
 
 def present_row(one: Presence, now: float) -> tuple[str, ...]:
     """A teammate or a session in the same table."""
-    card = Card("", one.name, one.type or "session", one.line or one.address)
+    card = Card("", one.name, one.type or "session", one.alive * (one.line or one.address))
     card = replace(card, tokens=one.tokens, dollars=one.dollars, status="not started")
     card = replace(card, status=one.status, started=one.started) if one.alive else card
     return row(card, "", now)
@@ -195,7 +195,9 @@ def _deliver(args: argparse.Namespace, config: Config, message: str | dict[str, 
 
 
 def _send(args: argparse.Namespace, config: Config) -> int:
-    one = _deliver(args, config, " ".join(args.words))
+    if not (words := " ".join(args.words).encode(errors="replace").decode()).strip():
+        raise UsageError("There is nothing to send.")
+    one = _deliver(args, config, words)
     if not args.quiet:
         note("Sent." if one.alive else f"Sent; {args.agent} reads it when it is started.")
     return 0
@@ -220,14 +222,13 @@ def _start(args: argparse.Namespace, config: Config) -> int:
     import anyio
 
     if not is_name(args.agent):
-        raise UsageError(f"{args.agent!r} can't be its name: letters, digits, - and _, not main.")
+        raise UsageError(f"{args.agent!r} can't be its name: {NAMED}.")
     given = {"agents.enabled": True, "agents.name": args.agent, "agents.serves": args.type}
     given |= {"model": args.model} if args.model else {}
     before = [one for one in present(config)[0] if one.name == args.agent]
     if before and before[0].alive:
         raise UsageError(f"{args.agent} runs already. Stop it first, or take another name.")
-    session = before[0].session if before else None
-    return anyio.run(_serve, args, config.with_(**given), session)
+    return anyio.run(_serve, args, config.with_(**given), before[0].session if before else None)
 
 
 async def _serve(args: argparse.Namespace, config: Config, session_id: str | None) -> int:
@@ -300,9 +301,7 @@ def _types(args: argparse.Namespace, config: Config) -> int:
         listed = {one.name: one.description for one in types.known.values()}
         out_json({"types": listed, "bad": types.bad})
         return 0
-    rows = [
-        (one.name, str(one.file or "built in"), one.description) for one in types.known.values()
-    ]
+    rows = [(k.name, str(k.file or "built in"), k.description) for k in types.known.values()]
     out(table([tuple(map(harmless, one)) for one in rows]))
     for problem in (*types.bad.values(), *types.warnings):
         note(f"lamina: {harmless(problem)}")

@@ -223,6 +223,7 @@ class TranscriptIndex:
     def __init__(self, folder: Path, *, without: str = "", index: Path | None = None) -> None:
         self._folder = folder
         self._index = index or folder / INDEX_FILE
+        self._agents = index is None  # Claude Code marks what its own said as asides
         self._without = without  # the running session knows what was said in it
         self._indexed: _IndexedTurns | None = None
         self._meanings: MeaningFile | None = None  # with the first search
@@ -292,7 +293,7 @@ class TranscriptIndex:
         """Reads what is new; gives the turns of sessions that are gone, or not the same."""
         from lamina.recall.index_files import save
 
-        files = _files(self._folder)
+        files = _files(self._folder, agents=self._agents)
         lost = indexed.forget_lost(files)
         known = len(indexed.turns)
         left = {name: stat.st_size - indexed.place(name) for name, stat in files.items()}
@@ -323,13 +324,14 @@ class TranscriptIndex:
         return lost
 
 
-def _files(folder: Path) -> dict[str, os.stat_result]:
+def _files(folder: Path, *, agents: bool) -> dict[str, os.stat_result]:
     """Session files and those of their agents, by their path here without its end, newest first. A pipe
     would never end, and a name that is no text (no session of ours has one) can't be kept in the
     index."""
     found: dict[str, os.stat_result] = {}
     with suppress(OSError):
-        for path in (*folder.glob("*.jsonl"), *folder.glob("*/subagents/agent-*.jsonl")):
+        below = folder.glob("*/subagents/agent-*.jsonl") if agents else ()
+        for path in (*folder.glob("*.jsonl"), *below):
             with suppress(OSError, UnicodeEncodeError):
                 name = path.relative_to(folder).with_suffix("").as_posix()
                 name.encode()
