@@ -326,30 +326,28 @@ class Conversations:
 
     def _set_up(self, kept: Kept, asked: Asked) -> None:
         """Model, cache and tools of this request."""
-        talk, ledger = kept.talk, kept.talk.state.ledger
+        talk, state, ledger = kept.talk, kept.talk.state, kept.talk.state.ledger
         frame = ledger.projection.frame or {}
         if (frame.get("model"), frame.get("tokens")) != (asked.model, asked.frame_tokens):
             ledger.append(edits.frame([], [], asked.model, {}, tokens=asked.frame_tokens))
         lives = asked.lives and not kept.alone
         needs = asked.expands, asked.reads_files, asked.warm, asked.output, *asked.betas
-        if kept.asks == (asks := (asked.model, asked.life, lives, *needs)):
+        before, kept.asks = kept.asks, (asked.model, asked.life, lives, *needs)
+        if kept.asks == before:
             return
-        kept.asks = asks
         unknown = self._config.int("window.tokens") or None
         able = capabilities(asked.model, betas=asked.betas, override=unknown)
         # Prompt and answer share the window: a long answer needs more than the marks keep free.
         longer = max(0, asked.output - self._config.int("compact.output_reserve"))
-        window = able.window - min(longer, able.window // 2)
-        able = replace(able, window=window, cache_ttl=asked.life, cache_choice=lives)
-        able = replace(able, context_management=False, cache_edits=False)
-        talk.model = UnaskedModel(able, asked.model)
+        able = replace(able, window=able.window - min(longer, able.window // 2))
+        able = replace(able, cache_ttl=asked.life, cache_choice=lives, context_management=False)
+        talk.model = UnaskedModel(replace(able, cache_edits=False), asked.model)
         flags = self._flags if asked.reads_files or asked.expands else self._folds_only
-        talk.state.expands, talk.state.names_files = asked.expands, asked.reads_files
-        talk.state.whole_rounds = True
+        state.expands, state.names_files = asked.expands, asked.reads_files
+        state.whole_rounds = True
         if asked.warm:
             flags = _without(flags, ("time_clearing",))
-        deps = replace(talk.state.deps, model=talk.model, flags=flags, interactive=lives)
-        talk.state.deps = deps
+        state.deps = replace(state.deps, model=talk.model, flags=flags, interactive=lives)
 
     def _recall(self, kept: Kept) -> None:
         """Memories that fit what was typed go to the end of the last message, once and for good."""
