@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import shutil
 import subprocess
 from contextlib import AsyncExitStack
@@ -22,7 +24,7 @@ from lamina.agents.runner import Order
 from lamina.agents.types import FORK
 from lamina.errors import LaminaError, UsageError
 from lamina.events import AgentChanged, Event, ToolFinished, Warned
-from lamina.ledger import log
+from lamina.ledger import edits, log
 from lamina.messages import Request, text_of
 from lamina.models.scripted import ScriptedModel, Step
 from lamina.ports import Capabilities
@@ -888,6 +890,26 @@ def test_a_session_that_was_killed_hears_once_of_the_agents_that_worked(
     name = run(first)
     run(partial(again, name, told=True))
     run(partial(again, name, told=False))
+
+
+@pytest.mark.spec("L7.7")
+def test_what_is_no_agent_s_record_keeps_no_session_from_opening(place: Place) -> None:
+    async def story() -> None:
+        async with place.open(["hi"], config=ON) as session:
+            await session.ask("hi")
+            folder = session.folder / "subagents"
+        (folder / "agent-a.jsonl").mkdir(parents=True)
+        os.mkfifo(folder / "agent-b.jsonl")  # to read it would wait for ever
+        (folder / "agent-c.jsonl").symlink_to(folder / "agent-c.jsonl")
+        (folder / "agent-d.jsonl").write_bytes(b"\xff\x00\n{}\n")
+        card = roster.Card("../../e", "anna", "general", "look").to_json()
+        line = {**edits.state(roster.CARD, card), "uuid": "u", "ts": "2026-01-01T00:00:00Z"}
+        (folder / "agent-e.jsonl").write_text(json.dumps(line) + "\n")
+        async with place.open(["hi"], config=ON, session_id=session.id) as session:
+            await session.ask("again")
+            assert list(session.agents) == []
+
+    run(story)
 
 
 @pytest.mark.spec("L7.7", "L6.1")

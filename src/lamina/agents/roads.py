@@ -309,8 +309,7 @@ class Roads:
     async def send(
         self, to: str, message: str | dict[str, Any], summary: str = "", by: str = "", id_: str = ""
     ) -> str:
-        """To a name, `uds:PATH` or `bridge:ID`, and there to the owner or, behind a `#`, an agent of
-        it. A sentence says how; a LaminaError why not."""
+        """To a name, `uds:PATH` or `bridge:ID`, or behind a `#` to an agent there; a sentence says how."""
         self.wrote = True
         where, _, inner = to.partition("#")
         send, one = await _apart(whereabouts, self._posts, where)

@@ -90,7 +90,7 @@ def ledger_path(session: Path, id_: str) -> Path:
 
 
 def agent_ledgers(session: Path) -> Iterator[Path]:
-    return (session / _FOLDER).glob("agent-*.jsonl")
+    return (one for one in (session / _FOLDER).glob("agent-*.jsonl") if one.is_file())
 
 
 def read_cards(session: Path) -> list[Card]:
@@ -106,7 +106,8 @@ def read_cards(session: Path) -> list[Card]:
             card = msgspec.convert(cards[-1], Card)
             # One that wrote no last word was killed with its process, or runs in another.
             cut = card.status == "running" and card.type != REMOTE
-            found.append(replace(card, status="stopped", reason=KILLED) if cut else card)
+            if path.stem == f"agent-{card.id}":
+                found.append(replace(card, status="stopped", reason=KILLED) if cut else card)
     return sorted(found, key=lambda card: (card.number, card.id))
 
 

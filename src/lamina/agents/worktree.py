@@ -24,15 +24,15 @@ class Worktree:
     base: str  # the commit that it began with
     repository: Path
     git: Path  # where git keeps what all its worktrees share
-
     writes: tuple[Path, ...]  # of that, by a commit here
 
     def asked(self, *words: str) -> str:
         """Of git, by its folder as it was made: the agent could write there, and in `.git`."""
         own = self.git / "worktrees" / self.path.name
-        if own in self.writes:
-            (own / "commondir").unlink(missing_ok=True)
-            (own / "commondir").write_text("../..\n")
+        for name, line in (("commondir", "../.."), ("gitdir", f"{self.path}/.git")):
+            if own in self.writes:
+                (own / name).unlink(missing_ok=True)
+                (own / name).write_text(f"{line}\n")
         return _git(self.path, f"--git-dir={own}", f"--work-tree={self.path}", *words)
 
 
@@ -51,7 +51,7 @@ def make(project: Path, path: Path, name: str) -> Worktree:
     place = path / project.resolve().relative_to(root.resolve())
     if not place.is_dir():  # the project's folder is not committed yet
         place = path
-    git = Path(_git(root, "rev-parse", "--path-format=absolute", "--git-common-dir"))
+    git = root / _git(root, "rev-parse", "--git-common-dir")
     heads = f"refs/heads/{_BRANCHES}"
     writes = (f"worktrees/{path.name}", "objects", heads, f"logs/{heads}")
     if _git(root, "config", "--default=", "extensions.worktreeConfig"):  # it obeys a file there
