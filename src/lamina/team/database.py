@@ -106,13 +106,17 @@ class Page:
 
 class Database:
     def __init__(self, address: str, *, now: Callable[[], float] = time.time) -> None:
-        self._engine = engine_at(address)
         self._now = now
         try:
-            self._migrate()
-        except BaseException:
-            self.close()
-            raise
+            self._engine = engine_at(address)
+            try:
+                self._migrate()
+            except BaseException:
+                self.close()
+                raise
+        except DatabaseAway as away:
+            why = str(away.__cause__).rstrip(".?")
+            raise DatabaseAway(f"The database can't be opened: {why}.") from away
 
     @contextmanager
     def _transaction(self, begin: str) -> Generator[Connection]:
