@@ -479,6 +479,10 @@ def test_a_database_of_a_newer_version_or_of_another_kind_is_not_touched(tmp_pat
     for address in ("mysql://x/y", "team.db", "sqlite://", "sqlite:///"):
         with pytest.raises(UsageError):
             Database(address)
+    (tmp_path / "notes.txt").write_text("hello")
+    with pytest.raises(DatabaseAway, match="can't be opened: file is not a database"):
+        Database(f"sqlite://{tmp_path}/notes.txt")
+    assert (tmp_path / "notes.txt").read_text() == "hello"
 
 
 @pytest.mark.spec("T2")

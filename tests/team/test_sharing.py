@@ -320,6 +320,9 @@ def test_a_removal_that_was_asked_for_reaches_everybody_and_can_be_undone(pair: 
     assert ana.pull()["taken"] == {"releases.md": "bob"}
     shown = [(one["version"], one["removed"]) for one in ana.run("team", "log", "--json")]
     assert shown == [(3, False), (2, True), (1, False)]
+    ana.run("team", "remove", "nosuch", code=2)
+    assert "The team has no nosuch.md" in ana.said
+    assert ana.run("team", "status", "--json")["problem"] == "", "the server has none"
 
 
 @pytest.mark.spec("T3")

@@ -182,6 +182,8 @@ def _syncing(config: Config, store: MemoryStore, place: Place) -> Generator[Team
         try:
             with_index = config.bool("memory.index")
             yield TeamSync(store, place, remote, with_index=with_index, shares_index=config.claude)
+        except UsageError:  # says nothing of the server
+            raise
         except LaminaError as error:
             progress = place.progress()
             progress.tried, progress.problem = place.now(), str(error)
@@ -289,20 +291,11 @@ def _status(args: argparse.Namespace, config: Config, store: MemoryStore, place:
     kept_out = {key: known.why for key, known in progress.files.items() if known.why}
     clashes = [clash.key for clash in place.clashes()]
     if args.json:
-        out_json(
-            {
-                "url": joined.url,
-                "repo": joined.repo,
-                "files": len(progress.files),
-                "unsent": unsent,
-                "unconfirmed": [*progress.unconfirmed],
-                "left_out": kept_out,
-                "refused": {key: why for key, (_, why) in progress.refused.items()},
-                "conflicts": clashes,
-                "reached": progress.reached,
-                "problem": progress.problem,
-            }
-        )
+        refused = {key: why for key, (_, why) in progress.refused.items()}
+        value = {"url": joined.url, "repo": joined.repo, "files": len(progress.files)}
+        value |= {"unsent": unsent, "unconfirmed": [*progress.unconfirmed], "left_out": kept_out}
+        value |= {"refused": refused, "conflicts": clashes}
+        out_json(value | {"reached": progress.reached, "problem": progress.problem})
         return 0
     out(f"{joined.repo} at {joined.url}: {plural(len(progress.files), 'file')}.")
     if progress.reached:

@@ -106,13 +106,17 @@ class Page:
 
 class Database:
     def __init__(self, address: str, *, now: Callable[[], float] = time.time) -> None:
-        self._engine = engine_at(address)
         self._now = now
         try:
-            self._migrate()
-        except BaseException:
-            self.close()
-            raise
+            self._engine = engine_at(address)
+            try:
+                self._migrate()
+            except BaseException:
+                self.close()
+                raise
+        except DatabaseAway as away:
+            why = str(away.__cause__).rstrip(".?")
+            raise DatabaseAway(f"The database can't be opened: {why}.") from away
 
     @contextmanager
     def _transaction(self, begin: str) -> Generator[Connection]:
@@ -274,20 +278,26 @@ class Database:
     ) -> State:
         """Write these memories (None removes one) if the repository still is at `expected`."""
         with self._writing() as connection:
-            connection.execute(
-                "INSERT INTO repositories (id, tenant, name, version, etag) VALUES (?, ?, ?, 0, ?) "
-                "ON CONFLICT (tenant, name) DO NOTHING",
-                (secrets.token_hex(8), token.tenant, repo, EMPTY),
-            )
-            number, state = _state(connection, token.tenant, repo, self._engine.lock_row)
+            while not (found := _state(connection, token.tenant, repo, self._engine.lock_row))[0]:
+                connection.execute(
+                    "INSERT INTO repositories (id, tenant, name, version, etag) "
+                    "VALUES (?, ?, ?, 0, ?) ON CONFLICT (tenant, name) DO NOTHING",
+                    (secrets.token_hex(8), token.tenant, repo, EMPTY),
+                )
+            number, state = found
             if state.etag != expected:
                 raise Stale("The team's memory has changed since you looked.")
-            changed, more = _differing(connection, number, contents)
+            gone = {key: _retired(connection, number, key, text) for key, text in contents.items()}
+            changed = {key: contents[key] for key, more in gone.items() if more is not None}
             if not changed:
                 return state
             new = State(state.version + 1, _next_etag(state.etag, token.name, changed))
-            for key, content in changed.items():
-                self._put(connection, number, Entry(key, content, "", token.name, 0, new.version))
+            for key, text in changed.items():
+                connection.execute(
+                    "INSERT INTO versions VALUES (?, ?, ?, ?, ?, ?, ?, 1)",
+                    (number, key, new.version, text, _digest(text), token.name, self._now()),
+                )
+            more = sum(filter(None, gone.values()))
             (files,) = connection.execute(
                 "UPDATE repositories SET version = ?, etag = ?, files = files + ? WHERE id = ? "
                 "RETURNING files",
@@ -301,17 +311,6 @@ class Database:
                 "INSERT INTO states VALUES (?, ?, ?)", (number, new.etag, new.version)
             )
             return new
-
-    def _put(self, connection: Connection, number: str, entry: Entry) -> None:
-        digest = sha256((entry.content or "").encode())
-        connection.execute(
-            "UPDATE versions SET latest = 0 WHERE repository = ? AND key = ? AND latest = 1",
-            (number, entry.key),
-        )
-        connection.execute(
-            "INSERT INTO versions VALUES (?, ?, ?, ?, ?, ?, ?, 1)",
-            (number, entry.key, entry.version, entry.content, digest, entry.author, self._now()),
-        )
 
 
 def _hash(secret: str) -> str:
@@ -331,22 +330,25 @@ def _state(connection: Connection, tenant: str, repo: str, lock_row: str = "") -
     return (row[0], State(row[1], row[2])) if row else ("", State())
 
 
-def _differing(
-    connection: Connection, number: str, contents: Mapping[str, str | None]
-) -> tuple[dict[str, str | None], int]:
-    """Without what stands there already, which is no new version; and how many files more that is."""
-    changed: dict[str, str | None] = {}
-    more = 0
-    for key, content in contents.items():
-        row = connection.execute(
-            "SELECT content FROM versions WHERE repository = ? AND key = ? AND latest = 1",
-            (number, key),
+def _digest(text: str | None) -> str:
+    return sha256((text or "").encode())
+
+
+def _retired(connection: Connection, number: str, key: str, text: str | None) -> int | None:
+    """What is in force makes room for this; how many files more that makes. None: it says the same."""
+    # The content itself: in SQLite 3.40 `RETURNING content IS NOT NULL` is true of a NULL.
+    row = connection.execute(
+        "UPDATE versions SET latest = 0 WHERE repository = ? AND key = ? AND latest = 1 "
+        "AND sha256 <> ? RETURNING content",
+        (number, key, _digest(text)),
+    ).fetchone()
+    if row is None:
+        there = connection.execute(
+            "SELECT 1 FROM versions WHERE repository = ? AND key = ? AND latest = 1", (number, key)
         ).fetchone()
-        before = row[0] if row else None
-        if content != before:
-            changed[key] = content
-            more += (content is not None) - (before is not None)
-    return changed, more
+        if there or text is None:
+            return None
+    return (text is not None) - bool(row and row[0] is not None)
 
 
 def _next_etag(etag: str, author: str, changed: Mapping[str, str | None]) -> str:
@@ -354,5 +356,5 @@ def _next_etag(etag: str, author: str, changed: Mapping[str, str | None]) -> str
     the one that was lost."""
     digest = hashlib.sha256(f"{etag}\n{author}\n{secrets.token_hex(8)}".encode())
     for key, content in sorted(changed.items()):
-        digest.update(f"\n{key}\n{'-' if content is None else sha256(content.encode())}".encode())
+        digest.update(f"\n{key}\n{'-' if content is None else _digest(content)}".encode())
     return digest.hexdigest()[:32]

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from lamina.errors import Conflict, GateRefused
+from lamina.errors import Conflict, GateRefused, UsageError
 from lamina.memories import Change, Memory, Note, Proposal
 from lamina.memory import (
     INDEX,
@@ -401,6 +401,8 @@ class TeamSync:
         """Take it out of the team's memory, and out of this copy; the server keeps its versions."""
         self.pull()
         progress = self._place.progress()
+        if key not in progress.files:
+            raise UsageError(f"The team has no {key}. `lamina team log` lists all versions.")
         progress.etag = self._remote.remove(key, progress.etag).etag
         progress.files.pop(key, None)
         self._place.save(progress)
