@@ -93,8 +93,9 @@ class MemoryIndex:
         unfinished: bool = False,
     ) -> list[Match]:
         """The best memories for a question, of the directory as it is now; without `look`, as it was
-        when it was last looked at. The last word of one that is `unfinished` may be half typed. So many seconds are given to memories that the model of sentences,
-        where there is one, has not read yet."""
+        when it was last looked at. The last word of one that is `unfinished` may be half typed. So
+        many seconds are given to memories that the model of sentences, where there is one, has not
+        read yet."""
         with self._lock:
             if look or self._indexed is None:
                 self._refresh()
