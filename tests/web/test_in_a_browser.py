@@ -84,7 +84,7 @@ def test_every_page_is_free_of_errors_fits_and_can_be_used_by_everybody(
     session: Path,  # noqa: F811
 ) -> None:
     path = next(one for one in memories(tab.project) if "deploys" in one)
-    pages = ["", "?q=deploys", f"/m/{path}", f"/edit/{path}", "/inbox", "/history", "/audit", "/dream",
+    pages = ["", "?q=deploys", "?q=zebra", f"/m/{path}", f"/edit/{path}", "/inbox", "/history", "/audit", "/dream",
              "/sessions", f"/s/{session.stem}", f"/s/{session.stem}/view/2", "/money"]  # fmt: skip
     axe = AXE.read_text("utf-8")
     for number, page in enumerate(pages):
