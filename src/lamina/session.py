@@ -25,7 +25,7 @@ from dataclasses import dataclass, replace
 from functools import partial, wraps
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Concatenate, ParamSpec, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, cast, overload
 
 import anyio
 import anyio.abc
@@ -329,15 +329,15 @@ class Session:
 class Opening:
     """A session about to be opened: enter it with `async with`, or with `with`."""
 
-    def __init__(
-        self, options: Options, session_id: str | None, *, resume: bool, fork: bool
-    ) -> None:
-        self._options = options
-        self._id = session_id
-        self._resume = resume
-        self._fork = fork
-        self._stack = AsyncExitStack()
-        self._sync = ExitStack()
+    def __init__(self, options: Options, session: str | None, *, resume: bool, fork: bool) -> None:
+        self._options, self._id, self._resume, self._fork = options, session, resume, fork
+        self._stack, self._sync = AsyncExitStack(), ExitStack()
+
+    if not TYPE_CHECKING:  # which names it by itself
+
+        def __getattr__(self, name: str) -> Any:
+            how = "enter it by `with` or `async with`, or await it"
+            raise AttributeError(f"No {name} yet: this session is not open; {how}.")
 
     def __await__(self) -> Generator[Any, None, Session]:
         """`session = await Session.open(…)`, as in a notebook: `await session.close()` ends it."""

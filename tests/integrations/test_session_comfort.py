@@ -139,3 +139,10 @@ def test_the_kind_of_an_event_tells_a_type_checker_its_fields() -> None:
     assert {kind: one.__name__ for kind, one in EVENTS.items()} == {
         one.kind: one.__name__ for one in get_args(AnyEvent)
     }
+
+
+def test_a_session_that_was_not_entered_says_how(place: dict[str, Any]) -> None:
+    opening: Any = lamina.Session.open(**place)
+    with pytest.raises(AttributeError, match="not open; enter it by `with`"):
+        opening.ask("Hello.")
+    assert not hasattr(opening, "view")

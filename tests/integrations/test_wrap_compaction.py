@@ -398,6 +398,17 @@ def test_a_message_that_is_larger_than_the_window_is_cut_and_that_is_told(
     assert ["too large for this model's window" in one for one in told] == [True]
 
 
+def test_a_server_that_tells_nothing_of_the_prompt_is_not_believed_that_it_was_empty(
+    bare: anthropic.Anthropic, wire: WireServer, project: Path, home: Path
+) -> None:
+    home.mkdir()
+    (home / "settings.toml").write_text("[compact]\nwindow = 60000\n")
+    wire.rule = lambda body: Answer(usage={"input_tokens": 0, "output_tokens": 5})
+    client = lamina.wrap(bare, project, files=False, home=home)
+    work(lambda m: ask(client, m), ANTHROPIC, 9, [{"role": "user", "content": ASKED}])
+    assert is_summary(sent(wire)[0])
+
+
 def test_a_long_answer_is_given_its_room(
     bare: anthropic.Anthropic, strict: WireServer, project: Path, home: Path
 ) -> None:

@@ -329,9 +329,9 @@ class _Anchor:
         if same:  # a further record of the same answer: its tokens are in that usage already
             self.estimate += added
             return
-        total = Usage.from_json(as_object(entry.get("usage"))).total
-        if total:
-            self.usage, self.estimate, self.id = total, estimate, str(entry.get("id") or "")
+        used = Usage.from_json(as_object(entry.get("usage")))
+        if used.prompt:  # some servers tell only what they wrote
+            self.usage, self.estimate, self.id = used.total, estimate, str(entry.get("id") or "")
 
     def count(self, estimate: int) -> int:
         """Added tokens count as estimated; removed ones by what they really weighed then."""
