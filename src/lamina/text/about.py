@@ -337,6 +337,9 @@ def _tied(one: str, other: str, between: str, *, apart: bool) -> bool:
         return True
     if (_ITEM.match(one) and _ITEM.match(other)) or classify(one).forgets:
         return False
+    # "Tabs or spaces? Use tabs." answers; "What time is it? Remember that I use tabs." does not.
+    if wish is not None and _kind(one) == _ASKED and not _is_short(tokens(other)):
+        return False
     if _is_short(tokens(other)) or ("\n" in between and not one.endswith(_ENDS)):
         return True
     if apart or (_is_short(a) and not of_them):
