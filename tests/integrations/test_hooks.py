@@ -248,7 +248,7 @@ def test_in_claude_mode_a_prompt_becomes_a_memory_of_claude_code(
     monkeypatch.delenv("LAMINA_HOME", raising=False)
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(world.project))  # others may enter it
     world.project.chmod(0o755)
-    children: list[Events] = []
+    children: list[dict[str, Any]] = []
     monkeypatch.setattr(hook, "_afterwards", children.append)
     for name, prompt in (
         ("UserPromptSubmit", "Please remember that tea is at four."),
@@ -258,11 +258,31 @@ def test_in_claude_mode_a_prompt_becomes_a_memory_of_claude_code(
         given = io.TextIOWrapper(io.BytesIO(json.dumps(event).encode()))
         monkeypatch.setattr(sys, "stdin", given)
         assert hook.at_once(client="claude-code", claude=True) == 0
-    (events,) = children
+    (asked,) = children
+    events = Events()
+    events.answer(asked)
     events.afterwards()
     with lamina.Memory(world.project, claude=True) as memory:
         assert memory.directory.is_relative_to(tmp_path / ".claude")
         assert "ea is at four" in memory.read(memory.all()[0].path).body
+
+
+def test_a_client_that_leaves_is_not_held_up_and_its_leaving_is_no_failure(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The resident process is busy, as after an answer: at the end of a session nobody waits for it."""
+    event = {"hook_event_name": "SessionEnd", "cwd": str(world.project), "session_id": "s"}
+    with _short_folder() as runtime, socket.socket(socket.AF_UNIX) as busy:
+        monkeypatch.setenv("XDG_RUNTIME_DIR", runtime)
+        busy.bind(hook.socket_path(str(world.home)))
+        busy.listen()
+        given = io.TextIOWrapper(io.BytesIO(json.dumps(event).encode()))
+        monkeypatch.setattr(sys, "stdin", given)
+        assert hook.at_once(client="claude-code", home=str(world.home)) == 0
+        connection, _ = busy.accept()
+        hook._serve(connection, str(world.home), events := Events())
+        assert len(events.due) == 1
+    assert not (world.home / hook.LOG).exists()
 
 
 def test_another_environment_has_a_resident_process_of_its_own(

@@ -993,6 +993,9 @@ def test_what_is_said_next_of_something_else_takes_nothing_back(said: str) -> No
         ("Merke dir, dass ich in Köln wohne.", "Ich in Köln wohne", "user"),
         ("Mein Sohn heißt Emil, bitte merken.", "Mein Sohn heißt Emil", "user"),
         ("请记住我不吃辣。", "我不吃辣", "user"),
+        ("What time is it? Remember that I live in Oslo.", "I live in Oslo", "user"),
+        ("Wie spät ist es? Merk dir, dass ich in Köln wohne.", "Ich wohne in Köln", "user"),
+        ("几点了？请记住我不吃辣。", "我不吃辣", "user"),
     ],
 )  # fmt: skip
 def test_the_users_own_words_without_a_polite_beginning_stay_theirs(

@@ -239,6 +239,19 @@ async def test_servers_that_can_not_be_used_are_left_out_and_the_others_serve(
     assert any("exists twice" in message for message in said)
 
 
+async def test_a_server_that_prints_on_stdout_serves_and_is_told_of_once(
+    bench: Bench, plain_script: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    plain_script.write_text(PLAIN.replace("    print(", "    print('noise')\n    print("))
+    server = McpServer("my shop", sys.executable, [str(plain_script)])
+    async with McpServers([server], bench.events.append) as mcp:
+        assert await Shop(bench, mcp).text("add", a=1, b=1) == "2"
+    said = [event.message for event in bench.events if isinstance(event, Warned)]
+    assert len(said) == 1
+    assert "my shop prints on stdout" in said[0]
+    assert capfd.readouterr().err == ""
+
+
 @pytest.fixture
 def http(script: Path) -> Iterator[McpServer]:
     with socket.create_server(("127.0.0.1", 0)) as probe:

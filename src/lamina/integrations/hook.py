@@ -31,13 +31,9 @@ _LONGEST_EVENT = 10_000_000  # bytes; transcripts come by path, so an event is a
 _LONGEST_LOG = 200_000
 _WAITS = 3.0  # seconds that a prompt is held up at most; then the client goes on without us
 # Variables that settings are read from; not CLAUDE_CODE_…, which differ from session to session.
-_SETTINGS = (
-    "HOME",
-    "LAMINA_",
-    "CLAUDE_CONFIG_DIR",
-    "CLAUDE_CODE_DISABLE_",
-    "CLAUDE_COWORK_MEMORY_",
-)
+_SETTINGS = ("HOME", "LAMINA_", "CLAUDE_CONFIG_DIR", "CLAUDE_CODE_DISABLE_", "CLAUDE_COWORK_")
+# At these nothing is said, so nobody waits: a client that is leaving would cancel us.
+_SILENT = ("Stop", "AfterAgent", "PostCompact", "SessionEnd")
 _IDLE = 1_200.0  # seconds after which the resident process ends
 _HANGS = 60  # seconds after which one event has the resident process ended, so that a new one comes
 
@@ -53,34 +49,31 @@ def run(args: argparse.Namespace) -> int:
 
 def at_once(*, client: str, home: str | None = None, claude: bool = False, **_: Any) -> int:
     """Answer the event on stdin, whatever it is."""
-    place, events = _home(home, claude=claude), None
+    place, answer, later = _home(home, claude=claude), None, None
     try:
         data = sys.stdin.buffer.read(_LONGEST_EVENT + 1)
         if len(data) > _LONGEST_EVENT:
             raise ValueError(f"the event is over {_LONGEST_EVENT:,} bytes")
-        asked = {
-            "client": client,
-            "home": place,
-            "claude": claude,
-            "event": json.loads(data or b"{}"),
-        }
-        answer = _by_resident(asked)
-        if answer is None:
+        event: Any = json.loads(data or b"{}")
+        asked = {"client": client, "home": place, "claude": claude, "event": event}
+        silent = event.get("hook_event_name") in _SILENT
+        answer = _by_resident(asked, wait=not silent)
+        if answer is None and silent:
+            later = asked
+        elif answer is None:
             from lamina.integrations.hook_events import Events
 
-            events = Events()
-            answer = events.answer(asked)
+            answer = Events().answer(asked)
     except Exception as error:  # noqa: BLE001 - the host goes on, whatever happens here
         log(own_home(place, claude=claude), f"{client}: {type(error).__name__}: {error}")
-        answer = {}
-    sys.stdout.write(json.dumps(answer) + "\n")
+    sys.stdout.write(json.dumps(answer or {}) + "\n")
     sys.stdout.flush()
-    if events is not None and events.due:
-        _afterwards(events)
+    if later is not None:
+        _afterwards(later)
     return 0
 
 
-def _afterwards(events: Events) -> None:
+def _afterwards(asked: dict[str, Any]) -> None:
     """Without a resident process: in a child that nobody waits for."""
     if os.fork():
         return
@@ -89,7 +82,13 @@ def _afterwards(events: Events) -> None:
         nowhere = os.open(os.devnull, os.O_RDWR)
         for descriptor in (0, 1, 2):
             os.dup2(nowhere, descriptor)
+        from lamina.integrations.hook_events import Events
+
+        events = Events()
+        events.answer(asked)
         events.afterwards()
+    except Exception as error:  # noqa: BLE001 - nobody is there to be told
+        log(own_home(asked["home"], claude=asked["claude"]), f"{type(error).__name__}: {error}")
     finally:
         os._exit(0)
 
@@ -124,7 +123,7 @@ def log(home: str, sentence: str) -> None:
 # ---- the resident process
 
 
-def _by_resident(asked: dict[str, Any]) -> dict[str, Any] | None:
+def _by_resident(asked: dict[str, Any], *, wait: bool) -> dict[str, Any] | None:
     """Its answer; None where there is none yet, and one is started for the next event."""
     from _socket import AF_UNIX, SOCK_STREAM, socket
 
@@ -140,6 +139,8 @@ def _by_resident(asked: dict[str, Any]) -> dict[str, Any] | None:
             _start_resident(asked["home"])
             return None
         connection.sendall(json.dumps(asked).encode() + b"\n")
+        if not wait:
+            return {}
         answer = b""
         while part := connection.recv(65_536):
             answer += part
@@ -228,6 +229,8 @@ def _serve(connection: Any, home: str, events: Events) -> None:
             claude = bool(asked.get("claude"))
             if asked.get("home") == home:
                 connection.sendall(json.dumps(events.answer(asked)).encode())
+        except ConnectionError:
+            pass  # whoever asked has gone on, or did not wait
         except Exception as error:  # noqa: BLE001 - the next event is somebody else's
             log(own_home(home, claude=claude), f"{type(error).__name__}: {error}")
 

@@ -443,9 +443,8 @@ def _codex_trusts(client: Client, hooks: Json) -> bool:
 
 def _codex_hash(event: str, entry: Json, handler: Json) -> str:
     """Seen with 0.166.0, whose own list of hooks shows it."""
-    whole = {"async": False, "timeout": 600, **handler}
     matcher = {"matcher": entry["matcher"]} if entry.get("matcher") else {}
-    known = {"event_name": event, "hooks": [whole], **matcher}
+    known = {"event_name": event, "hooks": [{"async": False, "timeout": 600, **handler}], **matcher}
     text = json.dumps(known, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
 

@@ -57,12 +57,8 @@ def _tool(
     *,
     writes: bool = False,
 ) -> dict[str, Any]:
-    schema = {
-        "type": "object",
-        "properties": properties,
-        "required": list(required),
-        "additionalProperties": False,
-    }
+    schema: dict[str, Any] = {"type": "object", "properties": properties}
+    schema |= {"required": list(required), "additionalProperties": False}
     hints = {
         "readOnlyHint": not writes,
         "destructiveHint": name == "forget",

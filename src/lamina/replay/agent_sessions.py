@@ -146,14 +146,13 @@ def _copy(config: Config, one: AgentSession, path: Path) -> None:
 
 def _entry(session: str, number: int, role: str, said: Sequence[Block], when: float) -> Json:
     """With an id that is the same in every copy: memories name the words that they come from."""
-    origins = [_origin(role, block) for block in said]
     return {
         "kind": "message",
         "role": role,
         "uuid": str(uuid5(NAMESPACE_URL, f"{session}/{number}")),
         "ts": datetime.fromtimestamp(when, UTC).isoformat(),
         "content": list(said),
-        "origins": origins,
+        "origins": [_origin(role, block) for block in said],
     }
 
 

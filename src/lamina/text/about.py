@@ -335,7 +335,9 @@ def _tied(one: str, other: str, between: str, *, apart: bool) -> bool:
         )
     if _leans(b if wish is None else tokens(other[wish.start : wish.end])) or _is_told(b):
         return True
-    if (_ITEM.match(one) and _ITEM.match(other)) or classify(one).forgets:
+    # "Tabs or spaces? Use tabs." answers; "What time is it? Remember that I use tabs." does not.
+    apart_by_wish = wish is not None and _kind(one) == _ASKED and not _is_short(tokens(other))
+    if apart_by_wish or (_ITEM.match(one) and _ITEM.match(other)) or classify(one).forgets:
         return False
     if _is_short(tokens(other)) or ("\n" in between and not one.endswith(_ENDS)):
         return True

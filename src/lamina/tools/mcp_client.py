@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import logging
 import os
 import re
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
@@ -29,6 +30,7 @@ from lamina.ports import Tool, ToolContext, ToolOutcome, ToolSpec
 
 if TYPE_CHECKING:
     from mcp import Client
+    from mcp.client.session import MessageHandlerFnT
     from mcp.types import Tool as ListedTool
 
 
@@ -91,7 +93,9 @@ class McpServers:
             _require_package()
         tasks = await self._stack.enter_async_context(anyio.create_task_group())
         self._stack.callback(tasks.cancel_scope.cancel)
-        self._connections = [_Connection(one, tasks, self._log) for one in self._servers]
+        self._connections = [
+            _Connection(one, tasks, self._log, self._emit) for one in self._servers
+        ]
         try:
             async with anyio.create_task_group() as opening:
                 for connection in self._connections:
@@ -152,12 +156,16 @@ class _McpTool:
 class _Connection:
     """One server and the task that holds it open."""
 
-    def __init__(self, server: McpServer, tasks: anyio.abc.TaskGroup, log: Path | None) -> None:
+    def __init__(
+        self, server: McpServer, tasks: anyio.abc.TaskGroup, log: Path | None, emit: Emit
+    ) -> None:
         self.server = server
         self.listed: list[ListedTool] = []
         self.instructions = ""
         self._tasks = tasks
         self._log = log
+        self._emit = emit
+        self._babbles = False
         self._client: Client | None = None
         self._closing = anyio.Event()
         self._opening = anyio.Lock()
@@ -231,10 +239,21 @@ class _Connection:
                 raise ToolError(f"The MCP server {self.server.name} ended at once.")
             return self._client
 
+    async def _hear(self, message: object) -> None:
+        """What is no answer; of lines that are no messages it is told once."""
+        if isinstance(message, ValueError) and not self._babbles:
+            self._babbles = True
+            self._emit(
+                Warned(
+                    f"The MCP server {self.server.name} prints on stdout what is no message; that is "
+                    "passed over."
+                )
+            )
+
     async def _hold(self, closing: anyio.Event, *, task_status: anyio.abc.TaskStatus[None]) -> None:
         started = False
         try:
-            async with _connect(self.server, self._log) as client:
+            async with _connect(self.server, self._log, self._hear) as client:
                 self.listed = await _list_tools(client)
                 self.instructions = (client.instructions or "")[:LONGEST_INSTRUCTIONS]
                 self._client = client
@@ -252,8 +271,11 @@ class _Connection:
 
 
 @contextlib.asynccontextmanager
-async def _connect(server: McpServer, log: Path | None) -> AsyncGenerator[Client]:
+async def _connect(
+    server: McpServer, log: Path | None, hear: MessageHandlerFnT
+) -> AsyncGenerator[Client]:
     from mcp import Client, StdioServerParameters, stdio_client
+    from mcp.client.stdio import logger
     from mcp.client.streamable_http import streamable_http_client
 
     if server.url:
@@ -269,9 +291,11 @@ async def _connect(server: McpServer, log: Path | None) -> AsyncGenerator[Client
     parameters = StdioServerParameters(
         command=server.command, args=list(server.args), env=dict(server.env), cwd=server.cwd
     )
+    if not logger.handlers:  # else Python prints what it logs: each line that `hear` is told of
+        logger.addHandler(logging.NullHandler())
     target = log or os.devnull
     with open(target, "a", encoding="utf-8", opener=open_private) as errors:  # noqa: ASYNC230
-        async with Client(stdio_client(parameters, errlog=errors)) as client:
+        async with Client(stdio_client(parameters, errlog=errors), message_handler=hear) as client:
             yield client
 
 
