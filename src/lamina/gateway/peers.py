@@ -178,8 +178,12 @@ class Upstream:
         """A connection to it. Raises OSError, TimeoutError."""
         while self._waiting:
             peer = self._waiting.pop()
-            if await peer.wakes():
-                return peer
+            try:
+                if await peer.wakes():
+                    return peer
+            except BaseException:
+                peer.cut()
+                raise
             await peer.close()
         if self._tls and self._trusted is None:
             self._trusted = await asyncio.to_thread(_trusted)
