@@ -203,3 +203,11 @@ def test_a_list_that_is_none_is_not_known_by_what_it_begins_with(wrong: bytes) -
     with pytest.raises((ValueError, IndexError)):
         reader.read(b'{"messages":[%b],"messages":[%b]}' % (one, one), form("/v1/messages"))
     assert reader.read(b'{"messages":[%b , %b ] }' % (one, one), form("/v1/messages")).said
+
+
+def test_what_stands_behind_the_messages_may_come_and_go() -> None:
+    reader, one = Reader(), b'{"role":"user","content":"a"}'
+    behind = (b"", b',"stop_sequences":["x"]', b"", b',"n":[{"m":[]}]')
+    for number, more in enumerate(behind, 1):
+        raw = b'{"messages":[%b]%b}' % (b",".join([one] * number), more)
+        assert reader.read(raw, form("/v1/messages")).given == json.loads(raw)

@@ -117,17 +117,16 @@ class Reader:
         around, old, same, start = self._nearest(raw, form)
         # What was read before is not gone through again: the rest is read without it.
         at = _behind(raw, start + old.spans[same - 1][1]) if old else start
-        if around is not None:
-            rest = b"[%b]" % raw[at : len(raw) - len(around.tail)]
-            array, raws, given = (0, len(rest)), _elements(rest), around.given.copy()
-            less = at - start - 1
-        else:
+        rest = b"[%b]" % raw[at : len(raw) - len(around.tail)] if around else b""
+        array, less, raws = (0, len(rest)), at - start - 1, _list_in(rest)
+        if around is None or raws is None:  # it only ends with the same bytes
             rest, less = raw[:start] + raw[at:], at - start - start
             own = _members(rest)
             array = _inside(rest, (0, len(rest)), form.said_in, own) if start else (0, 0)
             raws = _elements(own.pop(form.said_in)) if start else []
-            given = {name: _decode(raw) for name, raw in own.items()}
-            around = Around(raw[:start], rest[array[1] - 1 :], given.copy())
+            kept = {name: _decode(raw) for name, raw in own.items()}
+            around = Around(raw[:start], rest[array[1] - 1 :], kept)
+        given = around.given.copy()
         said, spans, hashes = list[Said](), list[Span](), list[str]()
         if old is not None:
             said, spans, hashes = old.said[:same], old.spans[:same], old.hashes[:same]
@@ -164,6 +163,13 @@ class Reader:
             self._bodies.insert(0, body)
         while len(self._bodies) > 1 and sum(len(one.raw) for one in self._bodies) > _HELD:
             self._bodies.pop()
+
+
+def _list_in(raw: bytes) -> list[msgspec.Raw] | None:
+    try:
+        return _elements(raw)
+    except msgspec.MsgspecError:
+        return None
 
 
 def _read(raw: bytes, form: Form) -> Said:

@@ -43,6 +43,7 @@ _LONG = 10  # messages; what is shorter is not compacted
 _RESULTS = f"/{RESULTS}/"
 _SESSION = (b"x-claude-code-session-id", b"x-session-id", b"session-id")
 _BILLING = "x-anthropic-billing-header"  # begins a block that changes from request to request
+Again = pauses.Held | None  # of a request that is sent once more
 _COUNTING = ("/count_tokens", ":countTokens")
 
 
@@ -78,15 +79,9 @@ class Call:
     and never raise, the work is done beside the server."""
 
     def __init__(
-        self,
-        desk: Desk,
-        form: Form,
-        original: bytes,
-        *,
-        counts: bool = False,
-        repeats: pauses.Held | None = None,
+        self, desk: Desk, form: Form, body: bytes, *, counts: bool = False, repeats: Again = None
     ) -> None:
-        self.body = self.original = original
+        self.body = self.original = body
         self.form, self.model = form, ""
         self.life = self.messages = 0  # seconds of its cache, and of what it is made
         self.changes = Changes("")

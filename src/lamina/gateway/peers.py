@@ -7,6 +7,7 @@ import os
 import ssl
 import time
 from base64 import b64encode
+from collections.abc import Awaitable
 from contextlib import suppress
 from urllib.parse import SplitResult, unquote, urlsplit
 from urllib.request import getproxies_environment, proxy_bypass
@@ -75,12 +76,12 @@ class Peer:
         """From here on the caller follows what comes; what has come of it already."""
         return bytes(self.talk.trailing_data[0])
 
-    async def read(self) -> bytes:
-        return await self._reader.read(PIECE)
+    def read(self) -> Awaitable[bytes]:
+        return self._reader.read(PIECE)
 
-    async def write(self, data: bytes) -> None:
+    def write(self, data: bytes) -> Awaitable[None]:
         self._writer.write(data)
-        await self._writer.drain()
+        return self._writer.drain()
 
     def renew(self, ahead: bytes = b"") -> None:
         """A message that h11 has not followed is over; what was said ahead of the next."""
@@ -178,8 +179,12 @@ class Upstream:
         """A connection to it. Raises OSError, TimeoutError."""
         while self._waiting:
             peer = self._waiting.pop()
-            if await peer.wakes():
-                return peer
+            try:
+                if await peer.wakes():
+                    return peer
+            except BaseException:
+                peer.cut()
+                raise
             await peer.close()
         if self._tls and self._trusted is None:
             self._trusted = await asyncio.to_thread(_trusted)
