@@ -319,3 +319,7 @@ def main() -> int:
     tables = held_tables()
     RESULTS.write_text(f"{held_page(tables)}\n{page(real, runs, found)}")
     return report("compaction", [*figures(real, peer, runs), *held_figures(tables)])
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

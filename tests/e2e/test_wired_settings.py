@@ -9,10 +9,13 @@ from typing import Any
 
 import anyio
 import pytest
+from openfeature import api
+from openfeature.provider.in_memory_provider import InMemoryFlag, InMemoryProvider
 from tests.layers.talks import answer, model, question, summary, talk, view_text
 from tests.sessions import Place, StillClock, run, use
-from tests.wire.server import Answer, WireServer, says
+from tests.wire.server import Answer, WireServer, fails, says
 
+from lamina.agents import plan
 from lamina.events import CacheBroke
 from lamina.models.scripted import ScriptedModel, Step
 from lamina.session import Opening, Session
@@ -308,3 +311,133 @@ def test_a_tail_that_the_window_can_not_hold_is_not_lowered_in_silence(tmp_path:
             assert any("notes.keep_tokens is 36,000" in words for words in told)
 
     run(story)
+
+
+# ---- the provider's own clearing, flags, summaries: each as the provider sees it
+
+OPUS = "anthropic:claude-opus-4-5"
+
+
+@pytest.mark.spec("L2.3", "L2.4")
+def test_protected_results_are_kept_out_of_the_clearing_that_is_asked_of_the_provider(
+    wire: WireServer, open_at: Open
+) -> None:
+    body, headers = asked(open_at, wire, OPUS)
+    [rule] = body["context_management"]["edits"]
+    sent, kept = {tool["name"] for tool in body["tools"]}, set(rule["exclude_tools"])
+    assert {"Expand", "Todo"} <= kept <= sent
+    assert {"Read", "Bash", "Grep"} <= sent - kept
+    assert "context-management" in headers["anthropic-beta"]
+    body, _ = asked(open_at, wire, OPUS, microcompact__api_management=False)
+    assert "context_management" not in body
+
+
+@pytest.mark.spec("L2.3", "F12")
+def test_a_clearing_that_the_provider_tells_of_twice_counts_once_and_hides_no_lost_cache(
+    wire: WireServer, open_at: Open
+) -> None:
+    def told(read: int) -> Answer:
+        edit = {"type": "clear_tool_uses_20250919", "cleared_tool_uses": 5}
+        report = {"applied_edits": [{**edit, "cleared_input_tokens": 50_000}]}
+        written = {"cache_read_input_tokens": read, "cache_creation_input_tokens": 40_000 - read}
+        usage = {"input_tokens": 10, "output_tokens": 5, **written}
+        return says("ok", usage=usage, end={"context_management": report})
+
+    wire.will(told(0), told(39_000), told(0))
+
+    async def story() -> None:
+        async with open_at(OPUS, {}) as session:
+            replies = [await session.ask("go on") for _ in range(3)]
+        acted = [[e for e in r.events if e.kind == "layer_acted"] for r in replies]
+        assert [[e.tokens_saved for e in some] for some in acted] == [[50_000], [], []]
+        [broke] = [e for e in replies[2].events if isinstance(e, CacheBroke)]
+        assert not broke.registered
+
+    run(story)
+
+
+@pytest.mark.spec("F8")
+def test_a_flag_provider_rules_what_its_own_session_sends_and_no_other(
+    wire: WireServer, open_at: Open
+) -> None:
+    off = InMemoryProvider({"api_management": InMemoryFlag("off", {"off": False})})
+
+    async def story() -> None:
+        async with open_at(OPUS, {}, flag_provider=off) as ruled, open_at(OPUS, {}) as free:
+            for session in (ruled, free, ruled):
+                await session.ask("hello")
+
+    try:
+        run(story)
+    finally:
+        api.clear_providers()
+    assert ["context_management" in got.body for got in wire.received] == [False, True, False]
+
+
+@pytest.mark.spec("L4.6")
+def test_a_summary_that_is_refused_as_too_long_is_tried_three_times_more(
+    wire: WireServer, open_at: Open
+) -> None:
+    long = "prompt is too long: 203000 tokens > 200000 maximum"
+    refused = [fails(400, "invalid_request_error", long) for _ in range(3)]
+    wire.will(*(says(answer(n)) for n in range(9)), *refused, says(summary()))
+
+    async def story() -> None:
+        async with open_at(OPUS, {}) as session:
+            await talk(session, 9)
+            before = len(wire.received)
+            assert (await session.compact()).source == "model"
+            sizes = [len(got.raw) for got in wire.received[before:]]
+            assert len(sizes) == 4
+            assert sizes == sorted(sizes, reverse=True)
+
+    run(story)
+
+
+@pytest.mark.spec("L4.3")
+def test_agents_plan_tools_and_skills_stand_in_the_request_after_a_compaction(
+    wire: WireServer, open_at: Open, tmp_path: Path
+) -> None:
+    agents, skill = tmp_path / "project/.lamina/agents", tmp_path / "skills/brew"
+    for folder in (agents, skill):
+        folder.mkdir(parents=True)
+    (agents / "taster.md").write_text(
+        "---\nname: taster\ndescription: Tastes the tea.\n---\nTaste it.\n"
+    )
+    (skill / "SKILL.md").write_text(
+        "---\nname: brew\ndescription: How tea is brewed.\n---\nNEVER BOIL GREEN TEA\n"
+    )
+    called = {"type": "tool_use", "id": "t1", "name": "Skill", "input": {"name": "brew"}}
+    wire.will(
+        says("1. Warm the pot."),
+        Answer([called], stop_reason="tool_use"),
+        *(says(answer(n)) for n in range(4)),
+        says(summary()),
+        says("done"),
+    )
+
+    async def story() -> None:
+        config = {"agents.enabled": True, "skills.directories": [str(tmp_path / "skills")]}
+        async with open_at(OPUS, config) as session:
+            plan.begin(session.state)
+            await session.ask("how would you do it?")
+            plan.approve(session.state)
+            await talk(session, 4)
+            assert (await session.compact()).source == "model"
+            await session.ask("go on")
+
+    run(story)
+    first, last = wire.received[0].body, wire.received[-1].body
+    tools = {tool["name"]: tool for tool in last["tools"]}
+    assert [tool["name"] for tool in first["tools"]] == list(tools)
+    assert [tool["input_schema"] for tool in first["tools"]] == [
+        tool["input_schema"] for tool in last["tools"]
+    ]
+    assert "taster: Tastes the tea." in tools["Agent"]["description"]
+    assert "brew: How tea is brewed." in tools["Skill"]["description"]
+    shown = str(last["messages"])
+    assert question(0) not in str(last["messages"][1:])
+    assert "The skill brew, read again" in shown
+    assert "NEVER BOIL GREEN TEA" in shown
+    assert "The approved plan:" in shown
+    assert "1. Warm the pot." in shown

@@ -86,22 +86,36 @@ LARGE = Capabilities(window=200_000, max_output=8_000)
 
 @pytest.mark.spec("L4.1", "L3.5")
 @pytest.mark.parametrize(
-    ("tail", "by_hand", "source"),
-    [(16_000, False, "model"), (1_000, False, "notes"), (16_000, True, "notes")],
-    ids=["the notes would keep most of it", "they free enough", "someone asked for it"],
+    ("tail", "by_hand", "can", "source"),
+    [
+        (16_000, False, LARGE, "model"),
+        (1_000, False, LARGE, "notes"),
+        (16_000, True, LARGE, "notes"),
+        (20_000, False, LARGE, "notes"),
+        (20_000, False, replace(LARGE, cache="anthropic", cache_ttl=3600), "model"),
+    ],
+    ids=[
+        "the notes would keep most of it",
+        "they free enough",
+        "someone asked for it",
+        "writing a longer tail costs nothing more",
+        "writing it costs more than the model's summary",
+    ],
 )
 def test_notes_that_free_too_little_give_way_to_a_full_compaction(
-    tmp_path: Path, tail: int, by_hand: bool, source: str
+    tmp_path: Path, tail: int, by_hand: bool, can: Capabilities, source: str
 ) -> None:
+    long = tail == 20_000
+
     async def story() -> None:
         config = {
             "memory.enabled": False,
             "notes.keep_tokens": tail,
             "notes.keep_messages": 1,
-            # 24,000 tokens: the tail of the notes is most of that
-            "compact.percent": 0 if by_hand else 12.5,
+            # 24,000 tokens, the tail of the notes is most of that; or 57,000
+            "compact.percent": 0 if by_hand else 32 if long else 12.5,
         }
-        scripted = model(answers(12), can=LARGE, summary=summary())
+        scripted = model(answers(12, 7_000 if long else 3_000), can=can, summary=summary())
         async with Place(tmp_path).open(scripted, config=config) as session:
             for number in range(7 if by_hand else 10):
                 await talk(session, 1, first=number)

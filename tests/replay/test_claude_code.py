@@ -127,6 +127,7 @@ def test_a_compaction_starts_again_from_its_summary(session: Any, save: Save) ->
     assert whole.requests[0].usage == recording.requests[0].usage
     assert whole.requests[1].usage is None
     assert not any(step.compacted for step in whole.steps())
+    assert not any(request.compact for request in whole.requests)
 
 
 def test_a_summary_begins_anew_though_the_boundary_before_it_was_torn(

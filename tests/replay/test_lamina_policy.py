@@ -97,6 +97,25 @@ def test_a_large_result_of_the_recording_is_moved_to_disk_before_it_is_ever_sent
     assert result.cost < plain.cost
 
 
+@pytest.mark.spec("I4", "L4.1")
+@pytest.mark.parametrize("trigger", ["manual", "auto"])
+def test_a_compaction_that_the_user_asked_for_is_made_in_a_whole_history_too(
+    session: Session, save: Save, config: Config, trigger: str
+) -> None:
+    session.user("build it")
+    for number in range(6):
+        work(session, 1, f"{number} words of output " * 200, start=number)
+    finish(session)
+    boundary = {"subtype": "compact_boundary", "compactMetadata": {"trigger": trigger}}
+    session.line("system", parent=None, **boundary)
+    session.user("It was built.", isCompactSummary=True)
+    session.user("go on")
+    finish(session)
+    _, result, sent = put_through(save(session), config, uncut=True)
+    assert ("compaction" in result.layers) is (trigger == "manual")
+    assert ("<summary>" in str(sent[-1])) is (trigger == "manual")
+
+
 @pytest.mark.spec("I4", "L2.1")
 def test_a_recorded_pause_longer_than_the_cache_lives_clears_old_results(
     session: Session, save: Save, config: Config

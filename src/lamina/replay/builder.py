@@ -73,10 +73,11 @@ class Builder:
         *,
         summary: bool = False,
         after: int = -1,
+        asked: bool = False,
     ) -> int:
         depth = self.messages[parent].depth + 1 if parent >= 0 else 1
         message: Message = {"role": role, "content": content}
-        self.messages.append(RecordedMessage(message, parent, depth, time, summary, after))
+        self.messages.append(RecordedMessage(message, parent, depth, time, summary, after, asked))
         return len(self.messages) - 1
 
     def request(self, where: str, request: RecordedRequest) -> None:

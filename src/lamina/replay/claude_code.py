@@ -61,6 +61,7 @@ class ClaudeCodeReader:
         self.timed = False  # whether any line brought a time of its own
         self._ttl: dict[str, float] = {}
         self._before: dict[str, int] = {}  # boundary's uuid -> last message before it
+        self._asked: set[str] = set()  # boundaries of compactions that the user asked for
         self._side_chains: dict[str, str] = {}  # uuid of a side chain's line -> its thread
 
     def read(self, lines: Iterable[tuple[int, Any | Unreadable]], prefix: str = "") -> None:
@@ -89,6 +90,8 @@ class ClaudeCodeReader:
         if line.get("subtype") == "compact_boundary" and isinstance(uuid, str):
             self._before[uuid] = self._last.get(self._thread(line, ""), -1)
             self._place[uuid] = -1
+            if as_object(line.get("compactMetadata")).get("trigger") == "manual":
+                self._asked.add(uuid)
         else:
             self._pass_on(line)
 
@@ -186,10 +189,13 @@ class ClaudeCodeReader:
             parent = caller.results if caller.results >= 0 else caller.node
         else:
             parent = self._parent(where, line, thread)
-        after = -1
+        after, boundary = -1, str(line.get("parentUuid"))
         if summary and parent < 0:
-            after = self._before.get(str(line.get("parentUuid")), self._last.get(thread, -1))
-        node = self._builder.add("user", blocks, parent, self._time, summary=summary, after=after)
+            after = self._before.get(boundary, self._last.get(thread, -1))
+        asked = summary and boundary in self._asked
+        node = self._builder.add(
+            "user", blocks, parent, self._time, summary=summary, after=after, asked=asked
+        )
         if caller is not None:
             caller.results = node
         self._set_place(line, caller if caller is not None else node)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import tempfile
 from asyncio import Runner
 from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from time import process_time
@@ -27,8 +27,9 @@ from lamina.cache.prices import price_of
 from lamina.config import Config
 from lamina.config.table import MODELS_BY_KEY, NO_MODEL
 from lamina.conversation.thread import NO_RESULT, Conversation, UnaskedModel
+from lamina.errors import LaminaError
 from lamina.events import Event, LayerActed, LayerFailed
-from lamina.layers import extraction, notes, pauses
+from lamina.layers import compaction, extraction, notes, pauses
 from lamina.ledger import Shared, edits
 from lamina.ledger.record import Ledger
 from lamina.ledger.window import capabilities
@@ -190,6 +191,9 @@ class _LayeredThread:
         self._note_fetched(turn_.fetched)
         close_calls(state, NO_RESULT)
         began = process_time()
+        if request.compact:
+            with suppress(LaminaError):  # too little, or refused: then it goes on as it is
+                await compaction.compact(state)
         await turn.make_room(state)
         view = state.ledger.view()
         self.seconds = process_time() - began

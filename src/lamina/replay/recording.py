@@ -38,6 +38,7 @@ class RecordedMessage:
     time: float = 0.0
     summary: bool = False  # stands for what a compaction took away
     after: int = -1  # for a summary: the last message before the compaction
+    asked: bool = False  # for a summary: the user wanted it
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +51,7 @@ class RecordedRequest:
     thread: str = ""  # "" is the main conversation; else the agent, or the run within the file
     frame: int = 0  # index into the recording's frames
     ttl: float = 0.0  # life of the cache that it wrote, in seconds; 0: not recorded
+    compact: bool = False  # the user asked for a compaction before it
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +110,8 @@ class Recording:
     def without_compactions(self) -> Recording:
         """The same work with nothing taken away: what followed a summary follows what the summary
         stood for, so that every policy faces the whole history. Usage from a compaction on is left
-        out, as it tells of shorter prompts; for exact sizes use `Weigher(self).uncut()`.
+        out, as it tells of shorter prompts; for exact sizes use `Weigher(self).uncut()`. Where the
+        user asked for the compaction, the request says so: whoever keeps the context obeys.
         """
         compacted: set[str] = set()
         messages: list[RecordedMessage] = []
@@ -124,8 +127,10 @@ class Recording:
             tail = request.tail
             while tail >= 0 and self.messages[tail].summary:
                 tail = self.messages[tail].after
-            if steps[number].compacted:
+            step, asked = steps[number], False
+            if step.compacted:
                 compacted.add(request.thread)
+                asked = self.messages[step.new[0]].asked
             usage = None if request.thread in compacted else request.usage
-            requests.append(replace(request, tail=tail, usage=usage))
+            requests.append(replace(request, tail=tail, usage=usage, compact=asked))
         return replace(self, messages=messages, requests=requests)

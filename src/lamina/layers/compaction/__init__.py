@@ -25,8 +25,11 @@ from lamina.layers.compaction.plan import (
     SHARE_OF_WINDOW,
     SummaryPlan,
     budget,
+    call_price,
+    cold_cache,
     faithful,
     framed,
+    frees_enough,
     from_notes,
     in_full,
     kept_in_file,
@@ -46,7 +49,6 @@ LEAST_ROOM = 100  # tokens; less shows nothing worth reading
 # Both set by hand.
 _UNSEEN_SHARE = 0.5  # of the autocompact threshold that unseen messages may take
 _KEPT_OF_CUT = 0.05  # of the window that stays of one that is cut
-_WRITTEN = 0.25  # of a summary, by a model; the rest is copied
 _SURE = 9  # after n requests, n/9 more come with odds of nine in ten
 
 
@@ -86,7 +88,7 @@ def _cheaper(state: State, mark: int) -> bool:
     if account is None or not (state.expands or state.names_files):  # no way back: only if it must
         return False
     over = state.whole_tokens - mark
-    cold = account.requests > 0 and state.deps.clock.now() > account.warm_until
+    cold = cold_cache(state, account)
     span = _all_but_a_tail(state) if over + cold * _grows(state, account) >= 0 else None
     if span is None:
         return False
@@ -96,8 +98,7 @@ def _cheaper(state: State, mark: int) -> bool:
     rates, summary = account.rates, budget(state, span)
     gone = weighs - summary
     stays = state.weight * (state.ledger.projection.tokens - span.tokens) + summary
-    price = rates.again * stays + rates.read * state.ledger.tokens()
-    price += rates.output * _WRITTEN * summary
+    price = rates.again * stays + call_price(state, account, summary)
     likely = price + rates.write * account.comes_back * gone
     carried = rates.read * gone * account.requests_since(over / state.weight)
     bet = likely <= rates.read * gone * account.requests / _SURE and price <= account.saved
@@ -132,13 +133,6 @@ def _affordable(state: State, span: Span) -> bool:
 def _grows(state: State, account: Account) -> float:
     """Tokens by which the conversation will most likely grow."""
     return account.pace * state.weight * account.requests / _SURE
-
-
-def _frees_enough(plan: SummaryPlan, span: Span) -> bool:
-    """Notes keep a longer tail. Where that leaves most of the view as it is, the next compaction
-    would be due at once: a full one takes more."""
-    freed = plan.span.tokens - tokens.of_text(plan.text)
-    return 2 * freed >= span.tokens
 
 
 async def make_room(state: State) -> str:
@@ -214,7 +208,7 @@ async def compact(
     plan: SummaryPlan | None = None
     if not (from_entry or up_to_entry or instructions) and state.flags.on("notes_compaction"):
         plan = from_notes(state)
-        if plan is not None and trigger == "auto" and not _frees_enough(plan, span):
+        if plan is not None and trigger == "auto" and not frees_enough(state, plan, span):
             plan = None
     if plan is None:
         if not state.flags.on("full_compaction"):

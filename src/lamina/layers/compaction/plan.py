@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from lamina.cache.account import Account
 from lamina.errors import UsageError
 from lamina.events import Warned
 from lamina.layers.compaction.ask import ask, asked_score
@@ -23,6 +24,7 @@ from lamina.messages import Json, text_of
 from lamina.state import State
 
 SHARE_OF_WINDOW = 0.25  # the view after a compaction stays below this; set by hand
+_WRITTEN = 0.25  # of a summary, by a model; the rest is copied. Set by hand
 LEAST_SPAN = 200  # tokens; less is not worth a summary
 
 
@@ -139,6 +141,28 @@ def _head_and_tail(state: State, room: int) -> str:
             break
         kept.append(text)
     return "\n".join([head, *reversed(kept)])
+
+
+def frees_enough(state: State, plan: SummaryPlan, span: Span) -> bool:
+    """Notes keep a longer tail. Where that leaves most of the view as it is, the next compaction
+    would be due at once, and where writing that tail anew costs more than a full one's call: that
+    takes more. Without a warm cache the call would read the whole prompt at its full price."""
+    freed, summary = plan.span.tokens - tokens.of_text(plan.text), budget(state, span)
+    account = state.balance()
+    if account is None or 2 * freed < span.tokens or cold_cache(state, account):
+        return 2 * freed >= span.tokens
+    longer = state.weight * (span.tokens - summary - freed)
+    return account.rates.again * longer <= call_price(state, account, summary)
+
+
+def cold_cache(state: State, account: Account) -> bool:
+    return account.requests > 0 and state.deps.clock.now() > account.warm_until
+
+
+def call_price(state: State, account: Account, summary: int) -> float:
+    """What the model's part of a summary of this size costs."""
+    rates = account.rates
+    return rates.read * state.ledger.tokens() + rates.output * _WRITTEN * summary
 
 
 def _before_kept(state: State, cursor: int) -> Span | None:
