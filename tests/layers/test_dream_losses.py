@@ -473,7 +473,8 @@ def test_what_the_user_typed_in_a_past_session_is_evidence_and_what_nobody_typed
 @pytest.mark.spec("L6.3", "L5.6")
 def test_words_typed_before_prove_a_memory_of_the_user_as_in_extraction(place: Place) -> None:
     """Word for word, as the gate lets extraction have it; a "not" less is a lie."""
-    typed_before(place, "I prefer pytest over unittest.\n\nNever push to the main branch.")
+    typed_before(place, "I prefer pytest over unittest.")
+    typed_before(place, "Never push to the main branch.")
     folder = memory_place(place.home, place.project).directory
     there = {"nurse.md": topic("user", "Nurse", NURSE)}
     put(folder, there)
@@ -569,9 +570,20 @@ def test_a_line_is_not_taken_from_below_what_it_is_read_with(above: str) -> None
         now = a_memory("b.md", name="Tags", type="feedback", body="\n".join(lines))
         return [one for one in Moved([before], {}).lines(now, lambda _: True) if one in lines]
 
-    item = "- delete the release tags"
-    body = f"Ask Ana.\n\n{above}\n\n{item}\n- push to main\n"
+    item, other = "- delete the release tags", "- push to main"
+    body = f"Ask Ana.\n\n{above}\n\n{item}\n{other}\n"
     before = a_memory("a.md", name="Tags", type="feedback", body=body)
-    assert kept(item) == kept(item[2:]) == []
-    assert {*kept("Ask Ana.", above, "", item)} == {"Ask Ana.", above, item}
-    assert "Ask Ana." not in kept(above, "Ask Ana.")
+    assert kept(item) == kept(item[2:]) == kept("Ask Ana.", above, item) == []
+    assert kept("Ask Ana.", above, "", item, other) == ["Ask Ana.", above, item, other]
+    assert kept(above, "Ask Ana.", item, other) == kept(above, item, other, "Ask Ana.") == []
+
+
+@pytest.mark.spec("L6.4")
+def test_no_word_of_the_user_comes_to_stand_below_anothers_heading() -> None:
+    never = a_memory("a.md", type="feedback", body="Never do this:\n- push to main\n")
+    ask = a_memory("b.md", type="feedback", body="Ask before deleting.\n")
+    merged = replace(never, body=f"{never.body}\n{ask.body}")
+    moved = Moved([never, ask], {}).lines(merged, lambda _: True)
+    assert "Ask before deleting." not in moved
+    first = replace(never, body=f"{ask.body}\n{never.body}")
+    assert "Ask before deleting." in Moved([never, ask], {}).lines(first, lambda _: True)

@@ -61,11 +61,15 @@ def memory(path: str, body: str, **changes: Any) -> Memory:
     return Memory(path, changes.pop("name", path), changes.pop("description", ""), "user", body)
 
 
+def fact(path: str, body: str, **changes: Any) -> Memory:
+    return replace(memory(path, body, **changes), type="project")
+
+
 TYPED_LEDGER = ledger([("typed", TYPED)])
 
 
 def test_a_memory_that_rests_on_typed_words_is_accepted_as_the_users_own() -> None:
-    verdict = decide(proposal(TYPED), TYPED_LEDGER)
+    verdict = decide(proposal(TYPED, description=TYPED, body=TYPED), TYPED_LEDGER)
     assert (verdict.decision, verdict.origin, verdict.reason) == ("accept", "typed", "")
 
 
@@ -128,7 +132,7 @@ def test_a_quote_never_spans_pasted_text() -> None:
         ("please don't use tabs in Makefiles", "inbox"),
         ("stop trying to use tabs in Makefiles", "inbox"),
         ("no, use tabs in Makefiles", "accept"),
-        ("fix the broken build. use tabs in Makefiles", "accept"),
+        ("fix the broken build. use tabs in Makefiles", "inbox"),
         # What can't be read alone is kept whole or not at all.
         ("not spaces: use tabs in Makefiles", "inbox"),
         ("never use tabs in Makefiles. I mean: use tabs in Makefiles", "inbox"),
@@ -172,10 +176,10 @@ def test_a_number_path_url_or_identifier_that_was_not_said_goes_to_the_inbox(bod
 
 def test_numbers_paths_and_identifiers_that_were_said_pass() -> None:
     context = ledger(
-        [("typed", "run tools.py at 1,000 rows with `max_rows`, see https://x.io/a?b=1.")]
+        [("typed", "always run tools.py at 1,000 rows with `max_rows`, see https://x.io/a?b=1.")]
     )
-    quote = "run tools.py at 1,000 rows with `max_rows`, see https://x.io/a?b=1."
-    body = "- Run tools.py at 1,000 rows with `max_rows`, see https://x.io/a?b=1"
+    quote = "always run tools.py at 1,000 rows with `max_rows`, see https://x.io/a?b=1."
+    body = "- Always run tools.py at 1,000 rows with `max_rows`, see https://x.io/a?b=1"
     wanted = proposal(quote, type="feedback", description="", body=body, name="feedback_rows")
     assert decide(wanted, context).decision == "accept"
 
@@ -614,7 +618,7 @@ def test_a_near_duplicate_proposes_an_update() -> None:
     own = decide(proposal(writer="user"), context)
     assert (own.decision, own.update_of) == ("accept", "style.md")
     assert own.warnings
-    other = decide(proposal(TYPED, path="style.md"), context)
+    other = decide(proposal(TYPED, path="style.md", description=TYPED, body=TYPED), context)
     assert (other.decision, other.update_of) == ("accept", "")
 
 
@@ -709,7 +713,7 @@ def test_edits_from_outside_are_no_word_of_the_user() -> None:
 
 
 def test_the_index_takes_pointers_to_memories_that_exist() -> None:
-    there = memory("a.md", "Keeps commits separate for the auditors.", description="Commits")
+    there = fact("a.md", "Keeps commits separate for the auditors.", description="Commits")
     context = GateContext(memories=[there])
     good = "# Memory\n- [Commits](a.md) — separate, for auditors"
     assert decide_index("", good, "agent", context).decision == "accept"
@@ -735,7 +739,7 @@ def test_the_index_takes_pointers_to_memories_that_exist() -> None:
     ],
 )
 def test_an_index_line_says_nothing_that_its_memory_does_not_and_keeps_its_label(line: str) -> None:
-    there = memory("a.md", "Keeps commits separate for the auditors.", description="Commits")
+    there = fact("a.md", "Keeps commits separate for the auditors.", description="Commits")
     before = "- [Commits](a.md) — separate (source: tool)"
     context = GateContext(memories=[there])
     assert decide_index(before, line, "agent", context).decision == "inbox"
@@ -745,6 +749,45 @@ def test_an_index_line_says_nothing_that_its_memory_does_not_and_keeps_its_label
     knows = dataclasses.replace(context, origin_of=lambda path: "tool" if path == "a.md" else "")
     assert decide_index("", line, "agent", knows).decision == "inbox"
     assert decide_index("", kept, "agent", knows).decision == "accept"
+
+
+@pytest.mark.parametrize(
+    ("title", "hook"),
+    [
+        ("Push to main", "Push to main without asking me"),
+        ("Never push to main", "push to main without asking"),
+        ("Push", "Never push to main without asking me"),
+    ],
+)
+def test_an_index_line_tells_the_users_words_as_they_are(title: str, hook: str) -> None:
+    said = "Never push to main without asking me"
+    there = replace(
+        memory("p.md", said, description=said, name="Never push to main"), type="feedback"
+    )
+    context = GateContext(memories=[there])
+    before = f"- [Never push to main](p.md) — {said}"
+    after = f"- [{title}](p.md) — {hook}"
+    assert decide_index(before, after, "agent", context).decision == "inbox"
+    assert decide_index("", f"## Rules\n{before}", "agent", context).decision == "accept"
+
+
+@pytest.mark.parametrize(
+    ("path", "decision"),
+    [
+        ("feedback_push_main.md", "inbox"),
+        ("feedback_skip_the_review.md", "inbox"),
+        ("feedback_no_reviews.md", "inbox"),
+        ("feedback_never_push_main.md", "accept"),
+        ("feedback_git.md", "accept"),
+        ("feedback_package_manager.md", "accept"),
+    ],
+)
+def test_a_files_name_says_nothing_that_its_memory_does_not(path: str, decision: str) -> None:
+    said = "Don't push to main."
+    wanted = proposal(said, type="feedback", path=path, name="", description=said, body=said)
+    verdict = decide(wanted, ledger([("typed", said)]))
+    assert verdict.decision == decision
+    assert decision == "accept" or "call it feedback_dont_push_main.md" in verdict.reason
 
 
 @pytest.mark.parametrize(
@@ -759,7 +802,7 @@ def test_an_index_line_says_nothing_that_its_memory_does_not_and_keeps_its_label
     ],
 )
 def test_a_heading_groups_memories_and_says_nothing(line: str) -> None:
-    there = memory("a.md", "Keeps commits separate for the auditors.", description="Commits")
+    there = fact("a.md", "Keeps commits separate for the auditors.", description="Commits")
     context = GateContext(memories=[there])
     pointer = "- [Commits](a.md) — separate, for auditors"
     assert decide_index("", f"{line}\n{pointer}", "agent", context).decision == "inbox"
@@ -946,7 +989,7 @@ def test_a_that_stays_with_what_it_was_said_of() -> None:
     ],
 )
 def test_what_the_next_message_takes_back_proves_nothing(said: str) -> None:
-    talk: Blocks = [("typed", "Skip the linter on docs."), ("typed", said)]
+    talk: Blocks = [("typed", "Always skip the linter on docs."), ("typed", said)]
     wanted = proposal(talk[0][1], type="feedback", name="", description=talk[0][1], body=talk[0][1])
     context = replace(ledger(talk[:1]), whole=lambda _: talk)
     assert decide(wanted, replace(context, whole=lambda _: talk[:1])).decision == "accept"
@@ -971,7 +1014,7 @@ def test_a_title_that_names_a_topic_and_nothing_else_claims_nothing(title: str) 
     ],
 )  # fmt: skip
 def test_what_is_said_next_of_something_else_takes_nothing_back(said: str) -> None:
-    talk: Blocks = [("typed", "Skip the linter on docs."), ("typed", said)]
+    talk: Blocks = [("typed", "Always skip the linter on docs."), ("typed", said)]
     wanted = proposal(talk[0][1], type="feedback", name="", description=talk[0][1], body=talk[0][1])
     context = replace(ledger(talk[:1]), whole=lambda _: talk)
     assert decide(wanted, context).decision == "accept"
@@ -1034,18 +1077,42 @@ def test_a_title_is_a_sentence_of_theirs_or_only_names_the_topic(name: str) -> N
         assert decide(wanted, ledger([("typed", said)])).decision == "accept"
 
 
-def test_an_item_is_kept_alone_below_a_heading_that_only_names_it() -> None:
+def test_an_item_is_kept_with_its_whole_list() -> None:
     said = "Some rules for this repo:\n- use tabs in Makefiles\n- never mock the database"
-    rule = "Never mock the database"
+    rule, whole = "Never mock the database", " ".join(said.split())
     wanted = proposal(said, type="feedback", name="", description=rule, body=rule)
-    assert decide(wanted, ledger([("typed", said)])).decision == "accept"
-    bad = said.replace("Some rules for this repo", "What my last team did")
-    assert decide(
-        replace(wanted, evidence=(Evidence(bad, entry="0"),)), ledger([("typed", bad)])
-    ).theirs
-    whole = "What my last team did: never mock the database"
-    kept = replace(wanted, description=whole, body=whole, evidence=(Evidence(bad, entry="0"),))
-    assert decide(kept, ledger([("typed", bad)])).decision == "accept"
+    verdict = decide(wanted, ledger([("typed", said)]))
+    assert (verdict.decision, verdict.theirs) == ("inbox", [whole])
+    kept = replace(wanted, description=whole, body=f"{said}\n")
+    assert decide(kept, ledger([("typed", said)])).decision == "accept"
+
+
+@pytest.mark.parametrize(
+    "order",
+    ["ok, push straight to main", "commit, push", "Lass die Tests weg.", "把登录校验关掉。",
+     "Can you drop all tables and reseed?", "Merge it and delete the branch."],
+)  # fmt: skip
+def test_an_order_for_now_is_no_rule(order: str) -> None:
+    wanted = proposal(order, type="feedback", name="", description=order, body=order)
+    verdict = decide(wanted, ledger([("typed", order)]))
+    assert (verdict.decision, "work for now" in verdict.reason) == ("inbox", True)
+
+
+@pytest.mark.parametrize(
+    ("said", "later"),
+    [
+        ("所有注释都用中文写。", "谢谢。还是用英文写注释吧。"),
+        ("Always squash the commits of a branch.", "Scrap the squashing, I want each commit kept."),
+        ("Schreib alle Kommentare auf Deutsch.", "Danke. Kommentare bleiben doch englisch."),
+        ("Use tabs in Makefiles.", "Use four spaces in Makefiles."),
+    ],
+)
+def test_what_a_later_message_wants_otherwise_is_no_rule_any_more(said: str, later: str) -> None:
+    talk: Blocks = [("typed", said), ("assistant", "Fine."), ("typed", "ok"), ("typed", later)]
+    wanted = proposal(said, type="feedback", name="", description=said, body=said)
+    context = replace(ledger(talk[:1]), whole=lambda _: talk)
+    assert decide(wanted, replace(context, whole=lambda _: talk[:3])).decision == "accept"
+    assert decide(wanted, context).decision == "inbox"
 
 
 @pytest.mark.parametrize(
@@ -1071,7 +1138,7 @@ def test_a_sentence_that_can_not_be_read_alone_is_kept_with_the_one_beside_it(
 
 @pytest.mark.parametrize("asked", ["What should I never do?", "Name one thing that I must avoid."])
 def test_an_answer_is_no_rule(asked: str) -> None:
-    said = "Push to main without review."
+    said = "Always push to main without review."
     talk: list[Blocks] = [[("assistant", asked)], [("typed", said)]]
     wanted = proposal(said, entry="1", type="feedback", name="", description=said, body=said)
     assert decide(wanted, ledger(*talk)).decision == "inbox"

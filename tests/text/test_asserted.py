@@ -71,8 +71,8 @@ def test_a_question_is_no_rule(said: str, claim: str) -> None:
         ("Can you always squash commits?", "Can you always squash commits?"),
         ("please always squash commits", "Always squash commits"),
         (
-            "Might I suggest that you squash all commits",
-            "Might I suggest that you squash all commits",
+            "Might I suggest that you squash on every merge",
+            "Might I suggest that you squash on every merge",
         ),
         ("Always squash commits, ok?", "Always squash commits, ok?"),
         ("What I want is short answers.", "What I want is short answers"),
@@ -91,7 +91,9 @@ def test_what_is_stated_beside_a_question_counts_and_the_question_does_not() -> 
     assert verdict(said, "The user is a nurse, new to Rust", "user").theirs == [said]
     assert verdict(said, "Always squash commits", "feedback").decision == "inbox"
     two = "Should we use tabs everywhere? I work on the billing service."
-    assert verdict(two, "I work on the billing service", "user").decision == "accept"
+    kept = "I work on the billing service. (said with: “Should we use tabs everywhere?”)"
+    assert verdict(two, "I work on the billing service", "user").theirs == [kept]
+    assert verdict(two, kept, "user").decision == "accept"
     assert verdict(two, "Use tabs everywhere", "feedback").decision == "inbox"
 
 

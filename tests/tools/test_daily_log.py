@@ -177,13 +177,15 @@ def test_what_was_logged_becomes_a_memory_by_a_dream_and_stays_whose_it_was(tmp_
     rule, fact = "Never mock the database in tests.", "The build host is called pelican."
     steps = [
         use("Remember", content=rule, name="mocks", description=rule, type="feedback"),
+        "ok",
         use("Remember", content=fact, name="host", description=fact, type="project"),
         "ok",
     ]
 
     async def story() -> None:
         async with place.open(steps, config=DAILY) as session:
-            await session.ask(f"Remember: {rule}\n\n{fact}")
+            await session.ask(f"Remember: {rule}")
+            await session.ask(fact)
         async with place.open("none", config=DAILY) as session:
             await dream.run(session.state)
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from itertools import chain
+from itertools import chain, takewhile
 
 from lamina.memories import Memory
-from lamina.text.about import Message, made_of
+from lamina.text.about import leans, read_under
 from lamina.text.claims import carries, fenced_blocks, headings, negations, same_words, statements
 from lamina.text.wording import content_stems, fold, missing_tokens, sentences, words
 
@@ -23,6 +23,7 @@ _MARKS = re.compile(
     r"[ \t]*(?:(?:#+|[-*+]|\d{1,3}[.)]|>)[ \t]+)?(?:\*\*(?:Why|How to apply):?\*\*:?)?",
     re.IGNORECASE,
 )
+_EXPLAINS = re.compile(r"\s*\*\*(?:Why|How to apply)", re.IGNORECASE)
 _PIECES = re.compile(r"[;,.:!—–。，；]\s*|\s+(?:and|und)\s+")
 _CLAUSES = re.compile(r"[;,:.!—–]")
 _WRITTEN_OUT = re.compile(r" ?\([-\d]{10}\)")  # as a date is
@@ -189,51 +190,22 @@ def _held(around: str) -> tuple[frozenset[str], frozenset[str], frozenset[str]]:
 # ---- moved word for word
 
 
-def _below(memory: Memory) -> Iterator[tuple[str, str]]:
-    """Its lines, each with the heading and the line with a colon that it is read with, if there are."""
-    yield from ((memory.name, ""), (memory.description, ""))
-    heading = lead = before = last = ""
-    for line in memory.body.splitlines():
-        bare = line.lstrip()
-        item = bare.startswith(("-", "*", "+", "•")) or bare[:1].isdigit()
-        if bare and not before and not item and fold(last) != lead:
-            lead = ""  # a paragraph that begins anew
-        if line.startswith("#"):
-            heading, lead = fold(line), ""
-        elif bare:
-            yield line, f"{heading}{lead}"
-        if bare.rstrip(" *").endswith((":", "：")):
-            lead = fold(line)
-        before, last = bare, line if bare else last
-
-
 class Moved:
     """Where the lines of a file stood before, so that nobody has to prove them again."""
 
     def __init__(self, memories: Iterable[Memory], hooks: Mapping[str, str]) -> None:
         self.memories = {memory.path: memory for memory in memories}
         self._stood: defaultdict[str, list[str]] = defaultdict(list)
-        self._lines: defaultdict[str, list[str]] = defaultdict(list)  # whole, without their marks
-        self._heads: dict[str, defaultdict[str, set[str]]] = {}  # by path: what units stand below
         for memory in self.memories.values():
             for line in f"{whole_text(memory)}\n{hooks.get(memory.path, '')}".splitlines():
                 for unit in {fold(line), *_units(line)}:
                     self._stood[unit].append(memory.path)
-                self._lines[" ".join(_units(line))].append(memory.path)
 
     def lines(self, memory: Memory, allowed: Callable[[Memory], bool]) -> dict[str, list[str]]:
-        """Those lines of a memory that stood in allowed ones, and where. The user's own words stood there
-        only if nothing was cut off that belongs to them."""
-        found: dict[str, list[str]] = {}
+        """Those lines of a memory that stood in allowed ones, and where."""
         if memory.type in THE_USERS:
-            heads = [(line, "") for line in memory.body.splitlines() if line.startswith("#")]
-            for line, head in (*_below(memory), *heads):
-                whole = self._whole(line, allowed)
-                if paths := [path for path in whole if self._read_alike(path, line, head)]:
-                    found[line] = paths
-                elif line in found:  # it stands elsewhere under what it belongs to, but not here
-                    del found[line]
-            return found
+            return self._moved_whole(memory, [*filter(allowed, self.memories.values())])
+        found: dict[str, list[str]] = {}
         for line in memory.body.splitlines():
             if paths := self._where(line, allowed):
                 found[line] = paths
@@ -245,15 +217,49 @@ class Moved:
                 found[head] = paths
         return found
 
-    def _read_alike(self, path: str, line: str, head: str) -> bool:
-        """Whether a line stood below the same words: "- push to main" is read with its "Don't:"."""
-        if path not in self._heads:
-            self._heads[path] = found = defaultdict[str, set[str]](set)
-            for one, above in _below(self.memories[path]):
-                for unit in _units(one):
-                    found[unit].add(above)
-        heads = {above for unit in _units(line) for above in self._heads[path].get(unit, ())}
-        return not heads or head in heads
+    def _moved_whole(self, memory: Memory, sources: Sequence[Memory]) -> dict[str, list[str]]:
+        """The user's own words may mean something else without those beside them, so only whole files
+        move, one after the other, and titles and descriptions with them. What two of them begin
+        with stands once."""
+        said, place = _read(memory), 0
+        bodies = sorted(((_read(one), one) for one in sources), key=lambda one: -len(one[0]))
+        group = set[
+            tuple[str, tuple[str, ...]]
+        ]()  # what stands above, up to where a file begins anew
+        came: dict[int, str] = {}  # by the place of what is said
+        taken: list[Memory] = []
+        while place < len(said):
+            for body, one in bodies:
+                shared = len([*takewhile(group.__contains__, (unit[1:] for unit in body))])
+                rest = [unit[1:] for unit in body[shared:]]
+                here = [unit[1:] for unit in said[place : place + len(rest)]]
+                if rest and rest == here and not (place and not shared and leans(body[0][1])):
+                    group = {*(group if shared else ()), *here}
+                    came.update(dict.fromkeys(range(place, place + len(rest)), one.path))
+                    place += len(rest)
+                    taken.append(one)
+                    break
+            else:
+                place += 1
+                group.clear()
+        lost = {unit[0] for n, unit in enumerate(said) if n not in came}
+        found = {unit[0]: [came[n]] for n, unit in enumerate(said) if unit[0] not in lost}
+        reasons = {
+            unit: one.path for one in taken for line in _reasons(one) for unit in _units(line)
+        }
+        for line in _reasons(memory):
+            if (units := _units(line)) and reasons.keys() >= {*units}:
+                found[line] = [reasons[unit] for unit in units]
+        for key in ("name", "description"):
+            heads = {fold(getattr(one, key)).casefold(): one.path for one in taken}
+            left = head = fold(getattr(memory, key)).casefold()
+            for one in sorted(filter(None, heads), key=len, reverse=True):
+                left = left.replace(one.rstrip(" ."), "\n")
+            if head and not words(left.replace("and", "").replace("und", "")):
+                found[f"{key}: {getattr(memory, key)}"] = [
+                    heads[one] for one in heads if one in head
+                ]
+        return found
 
     def _where(self, line: str, allowed: Callable[[Memory], bool]) -> list[str]:
         whole = self._paths(fold(line), allowed)
@@ -261,25 +267,6 @@ class Moved:
             return whole
         units = [self._paths(unit, allowed) for unit in _units(line)]
         return [path for paths in units for path in paths] if units and all(units) else []
-
-    def _whole(self, line: str, allowed: Callable[[Memory], bool]) -> list[str]:
-        if paths := self._paths(fold(line), allowed):
-            return paths
-        units = {*_units(line)}
-        for parts in (units, {*map(same_words, filter(words, _PIECES.split(line)))}):
-            found = [
-                [p for p in self._lines.get(one, ()) if allowed(self.memories[p])] for one in parts
-            ]
-            if found and all(found):
-                return [path for one in found for path in one]
-        paths = [path for unit in units for path in self._paths(unit, allowed)]
-        stood = [
-            Message(one)
-            for path in dict.fromkeys(paths)
-            for one in whole_text(self.memories[path]).splitlines()
-            if not units.isdisjoint(_units(one))
-        ]
-        return paths if line.strip() and made_of(line, stood) else []
 
     def _paths(self, unit: str, allowed: Callable[[Memory], bool]) -> list[str]:
         return [path for path in self._stood.get(unit, ()) if allowed(self.memories[path])]
@@ -302,6 +289,22 @@ def _holds(memory: Memory, piece: str) -> bool:
         for text in all_said(memory)
         for clause in (text, *_CLAUSES.split(text))
     )
+
+
+def _read(memory: Memory) -> list[tuple[str, str, tuple[str, ...]]]:
+    """All that a body says but for what explains it: the line, a sentence of it, and what that is read
+    under."""
+    lines = [line.rstrip() for line in memory.body.splitlines() if line.strip()]
+    return [
+        (line, unit, under)
+        for line, under in zip(lines, read_under(lines), strict=True)
+        if not _EXPLAINS.match(line)
+        for unit in _units(line) or [line]
+    ]
+
+
+def _reasons(memory: Memory) -> list[str]:
+    return [line.rstrip() for line in memory.body.splitlines() if _EXPLAINS.match(line)]
 
 
 def _units(line: str) -> list[str]:

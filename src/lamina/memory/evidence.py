@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from itertools import takewhile
 
 from lamina.memories import LABEL, Evidence, Memory, Proposal
-from lamina.memory.naming import title_of
+from lamina.memory.naming import link_targets, title_of, without_links
 from lamina.memory.removal import KEPT_BY_US
 from lamina.messages import Origin
 from lamina.text import about, wording
@@ -37,7 +37,8 @@ Blocks = Sequence[tuple[Origin, str]]
 _NEEDED_SHARE = 0.7  # of the content words
 _FOUNDED = 0.4  # of the content words
 _HALF = 0.5  # of the content words
-_MOST_SAID = 600  # characters of a passage that is kept as one memory
+_MOST_SAID = 1_000  # characters of messages that are kept as one memory
+_MOST_LINES = 40  # of one message
 _RUN = 5  # words, or characters of a script without spaces, that show where a text came from
 
 # The less a source is to be trusted, the earlier: a memory is labelled by the worst it rests on.
@@ -49,10 +50,11 @@ _TEMPLATE_WORDS = re.compile(r"\*\*(?:Why|How to apply):?\*\*:?", re.IGNORECASE)
 _UNSPACED = re.compile(r"[\u3400-\u9fff]+")
 _WRAPPED = re.compile(r"(?<=[\w,]) ?\n[ \t]*(?=[a-z])")  # a line that goes on in the next
 _LASTING = words("proof.lasting")
+_STORY = words("proof.stories")
+_STORY_GOES_ON = 2  # messages
 _SOMEBODY = words("proof.user")  # who uses what they build
 _TOPIC = words("proof.topics")  # what a title may call a memory, whatever it says
 _HEAD_KEY = re.compile(r"^(?:name|description):\s*")
-_LINK = re.compile(r"\[\[([^\[\]\n]{1,200})\]\]")
 
 
 def nothing_recorded(_session: str, _entry: str) -> Blocks:
@@ -88,16 +90,18 @@ def why_unproven(
 ) -> str:
     """ "" if what this memory says are whole sentences of the user's, else the reason why not."""
     claim = claimed_text(proposal, memories, vouched)
-    titles = {wording.fold(_HEAD_KEY.sub("", line)) for line in vouched.splitlines()}
-    if wording.fold(proposal.name) in titles:
+    standing = _standing(vouched, proposal.type)
+    if wording.fold(proposal.name) in {wording.fold(one.text) for one in standing}:
         proposal = replace(proposal, name="")
     if not claim.strip() and vouched:  # nothing new is said
-        added = _title_adds(proposal, [Message(line) for line in vouched.splitlines()])
+        added = _title_adds(proposal, standing)
         return f"the user did not say {_short(added)}" if added else ""
     if not proposal.evidence:
         return "it quotes nothing that the user typed"
     support = _supported(proposal, record)
-    support.standing = [Message(_HEAD_KEY.sub("", line)) for line in vouched.splitlines()]
+    support.standing = standing
+    if below := _read_wrongly(proposal, vouched, claim):
+        return f"below {_short(below)} it would mean something else"
     return support.reason or next(_reasons_against(proposal, claim, support, record), "")
 
 
@@ -106,17 +110,21 @@ def _reasons_against(
 ) -> Iterator[str]:
     """Why the words that were found don't carry the claim, the plainest reason first."""
     rule, explained = told_apart(claim)
-    heads, last = (proposal.description, proposal.hook), ""
+    heads, last, place = (proposal.description, proposal.hook), "", 0
     other = proposal.type == "user" and any(_SOMEBODY.search(one.text) for one in support.messages)
-    for line in filter(str.strip, rule.splitlines()):
+    lines = [line for line in rule.splitlines() if line.strip()]
+    while place < len(lines):
+        line = lines[place]
         if other and _SOMEBODY.search(line):
             yield f"“the user” of whom they typed may be somebody else: {_short(line)}"
-        if support.says(line, after=last):
+        if taken := support.taken(lines[place : place + _MOST_LINES], after=last):
             last = "" if line in heads else line
+            place += taken
             continue
         if turned := turned_round(line, [one.text for one in support.messages]):
             yield f"it says the opposite of what the user typed: {_short(turned)}"
-        yield f"no sentence that the user typed says {_short(line)}"
+        yield f"no message that the user typed says {_short(line)}, and nothing else"
+        place += 1
     said = [*support.messages, *(Message(one) for one in support.confirmed)]
     proof = "\n".join([*(one.text for one in said), *support.days])
     if added := _title_adds(proposal, said) or _explains_too_much(explained, proof):
@@ -135,23 +143,22 @@ def their_words(proposal: Proposal, record: Record) -> list[str]:
     support = _supported(proposal, record)
     rule, _ = told_apart(proposal.body)
     lines = [line for line in rule.splitlines() if line.strip()] or [proposal.description]
+    told = [(wording.content_stems(one.text), one.ways()) for one in support.messages]
     found: list[str] = []
     for line in lines:
         stems = wording.content_stems(line) - {"user", "nutzer"}
-        passages = [one for message in support.messages for one in message.passages()]
-        shares = [len(stems & wording.content_stems(one)) / (len(stems) or 1) for one in passages]
+        shares = [len(stems & said) / (len(stems) or 1) if ways else 0.0 for said, ways in told]
         best = max(shares, default=0.0)
         if best < _HALF:
             return []
-        one = min((p for p, s in zip(passages, shares, strict=True) if s == best), key=len)
-        rest = stems - wording.content_stems(one)
-        if any(
-            one not in message.text and rest & wording.content_stems(message.text)
-            for message in support.messages
-        ):
+        said, ways = min(
+            (one for one, share in zip(told, shares, strict=True) if share == best),
+            key=lambda one: len(one[1][0]),
+        )
+        if any((stems - said) & other for other, _ in told):
             return []  # they said it otherwise elsewhere: "it's four spaces now"
-        found.append(one)
-    found = [about.without_wish(" ".join(one.split())) for one in dict.fromkeys(found)]
+        found.append(ways[0])
+    found = [about.without_wish(one) for one in dict.fromkeys(found)]
     return found if sum(map(len, found)) <= _MOST_SAID else []
 
 
@@ -206,7 +213,7 @@ def _title_adds(proposal: Proposal, said: Sequence[Message]) -> str:
     stems = wording.content_stems(topic)
     if not stems and not wording.hard_tokens(topic) and not about.denials(topic):
         return ""
-    runs = [wording.fold(run) for message in said for run in message.runs()]
+    runs = [way for message in said for way in message.ways()]
     if any(same_sentence(title, way) for one in runs for way in (one, title_of(one))):
         return ""
     if proposal.type not in ("user", "feedback"):
@@ -245,10 +252,13 @@ class _Support:
     days: list[str] = field(default_factory=list[str])
     standing: list[Message] = field(default_factory=list[Message])  # what needs no new proof
 
-    def says(self, line: str, *, after: str = "") -> bool:
-        """Whether a line is made of whole passages."""
+    def taken(self, lines: Sequence[str], *, after: str = "") -> int:
+        """How many lines from the first on are made of whole messages."""
         sources = [*self.messages, *(Message(one) for one in self.confirmed), *self.standing]
-        return made_of(line, sources, self.days, after=after)
+        counts = range(len(lines), 0, -1)
+        return next(
+            (n for n in counts if made_of(" ".join(lines[:n]), sources, self.days, after=after)), 0
+        )
 
 
 def _supported(proposal: Proposal, record: Record) -> _Support:
@@ -261,33 +271,30 @@ def _supported(proposal: Proposal, record: Record) -> _Support:
             return _Support(
                 f"a quote is not among the words that the user typed: {_short(item.quote)}"
             )
-        found.messages += _messages(item, typed, record, session)
+        found.messages += _messages(item, record, session)
         found.confirmed += _confirmed(record, session, item.entry)
         found.days.extend(record.dates(item.quote, session, item.entry))
-    if proposal.evidence and not (found.confirmed or any(one.runs() for one in found.messages)):
+    if proposal.evidence and not (found.confirmed or any(one.ways() for one in found.messages)):
         only = _short(proposal.evidence[0].quote)
-        found.reason = (
-            f"a quote is a question, a wish to forget, taken back, or somebody else's words: {only}"
-        )
+        found.reason = f"a quote is a question, work for now, a wish to forget, taken back, or somebody else's: {only}"
     return found
 
 
-def _messages(
-    item: Evidence, typed: Sequence[str], record: Record, session: str
-) -> Iterator[Message]:
-    """The typed parts with a quote in them. What answers a question, or is gone into by the next
-    message, can't be read alone."""
-    known = record.before(session, item.entry)
-    later = record.whole(session)[len(known) + len(record.origin_text(session, item.entry)) :]
-    after = next((part for block in later for part in typed_parts([block])), "")
-    first = next(iter(wording.sentences(after)), "")
-    if any(map(takes_back, wording.sentences(after))):
-        return
+def _messages(item: Evidence, record: Record, session: str) -> Iterator[Message]:
+    """What was typed in one go around a quote. What answers a question, goes on with a story, or is
+    gone into by the next message, can't be read alone."""
+    own, known = record.origin_text(session, item.entry), record.before(session, item.entry)
     earlier = [block for block in known if block[0] != "system"]
+    said, told, later = (
+        [_WRAPPED.sub(" ", own_text(text)) for origin, text in blocks if origin == "typed"]
+        for blocks in (own, earlier[::-1], record.whole(session)[len(known) + len(own) :])
+    )
+    if later and any(map(takes_back, wording.sentences(later[0]))):
+        return
+    if any(_STORY.search(one) or classify(one).imagines for one in told[:_STORY_GOES_ON]):
+        return
     asked = earlier[-1][1] if earlier and earlier[-1][0] == "assistant" else ""
-    for part in typed:
-        if _found(item.quote, [part]):
-            yield Message(_WRAPPED.sub(" ", own_text(part)), asked=asked, after=first)
+    yield Message("\n\n".join(said), asked=asked, later=later)
 
 
 def is_wish(item: Evidence, session: str, record: Record, *, instead: bool) -> bool:
@@ -336,48 +343,58 @@ def claimed_text(proposal: Proposal, memories: Iterable[Memory], vouched: str) -
         for key, value in proposal.extra.items()
         if key.casefold() not in KEPT_BY_US or (" " in value and any(map(str.isalpha, value)))
     ]
-    text = "\n".join([proposal.description, proposal.hook, *keys, "", proposal.body])
-    targets = _link_targets(memories) if "[[" in text else set[str]()
-    proven: set[str] = set()
-    sources: list[Message] = []
-    for line in _bare(vouched, targets).splitlines():
-        value = _HEAD_KEY.sub("", line)
-        proven.update(map(wording.fold, (line, value, _spelled(value, proposal.type))))
-        sources.append(Message(value))
-    return "\n".join(
+    heads = "\n".join([proposal.description, proposal.hook, *keys, ""])
+    linked = "[[" in heads or "[[" in proposal.body
+    targets = link_targets(memories) if linked else set[str]()
+    sources = _standing(vouched, proposal.type, targets)
+    proven = {
+        wording.fold(one)
+        for source in sources
+        for one in (source.text, _spelled(source.text, proposal.type))
+    }
+    said, body = (without_links(one, targets).splitlines() for one in (heads, proposal.body))
+    if proposal.type in ("user", "feedback"):
+        stands = about.in_place(body, without_links(vouched, targets).splitlines())
+        body = [line for line, there in zip(body, stands, strict=True) if not there]
+    else:
+        said, body = [*said, *body], []
+    new = (
         line
-        for line in _bare(text, targets).splitlines()
+        for line in said
         if wording.fold(line) not in proven and not (line.strip() and made_of(line, sources))
     )
+    return "\n".join([*new, *body])
+
+
+def _standing(vouched: str, kind: str | None, targets: set[str] | None = None) -> list[Message]:
+    """What needs no new proof, to be told again: each line, but of the user's word only title and
+    description, and the text as a whole."""
+    lines = without_links(vouched, targets or set()).splitlines()
+    if kind not in ("user", "feedback"):
+        return [Message(_HEAD_KEY.sub("", line)) for line in lines]
+    heads = [line for line in lines if _HEAD_KEY.match(line)]
+    body = "\n".join(line for line in lines if line not in heads)
+    return [*(Message(_HEAD_KEY.sub("", line)) for line in heads), Message(body)]
+
+
+def _read_wrongly(proposal: Proposal, vouched: str, claim: str) -> str:
+    """ "" or the line with a colon, or the heading that denies, which stood there and below which
+    something new of the user's would stand."""
+    lines = [line for line in proposal.body.splitlines() if line.strip()]
+    new = {*map(wording.fold, claim.splitlines())}
+    known = {*map(wording.fold, vouched.splitlines())} if new else set[str]()
+    for line, under in zip(lines, about.read_under(lines), strict=True):
+        if wording.fold(line) in new and not _TEMPLATE_WORDS.match(line.strip(" -*_")):
+            for head in under:
+                if head in known and (not head.startswith("#") or about.negates(head)):
+                    return head
+    return ""
 
 
 def _spelled(name: str, kind: str | None) -> str:
     """A name as words: `feedback_no_mocks` says "no mocks"."""
     words = name if " " in name else re.sub(r"[_-]+", " ", name)
     return re.sub(rf"^{kind}\b", "", words, flags=re.IGNORECASE) if kind else words
-
-
-def _bare(text: str, targets: set[str]) -> str:
-    """Without links to memories there are; the words that a link shows are a claim like others."""
-
-    def shown(link: re.Match[str]) -> str:
-        target, _, words = link[1].partition("|")
-        title = " " in target.strip() or not target.isascii()  # a file's name says nothing
-        named = target if title else ""
-        return f" {named} {words} " if _link_key(target) in targets else link[0]
-
-    return _LINK.sub(shown, text)
-
-
-def _link_targets(memories: Iterable[Memory]) -> set[str]:
-    targets: set[str] = set()
-    for memory in memories:
-        targets.update((_link_key(memory.name), _link_key(memory.path)))
-    return targets
-
-
-def _link_key(target: str) -> str:
-    return target.partition("|")[0].removesuffix(".md").strip().casefold().replace("_", "-")
 
 
 def _found(quote: str, parts: Iterable[str]) -> bool:

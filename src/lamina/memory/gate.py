@@ -18,7 +18,7 @@ from lamina.memory import evidence
 from lamina.memory.index import pointers_of
 from lamina.memory.known import Familiar, Listed, stems_said
 from lamina.memory.leaks import Leak, leaks_in, leaks_of, new_leaks, secrets_of
-from lamina.memory.naming import why_bad_name
+from lamina.memory.naming import file_name, grounded, misnames, sums_up, why_bad_name
 from lamina.memory.removal import Saying, clauses, still_said, taken_back
 from lamina.messages import Origin
 from lamina.text import wording
@@ -121,8 +121,7 @@ def decide(proposal: Proposal, context: GateContext) -> Verdict:
     hide = secrets_of(proposal, context.secret_rules)
     if not hide:
         return _decided(proposal, context)
-    there = proposal.path in context.known.spellings(proposal.path)
-    named = not there and hide.named_by(proposal.path)
+    named = context.known.get(proposal.path) is None and hide.named_by(proposal.path)
     leaks = leaks_of(proposal, context.secret_rules)
     verdict = _decided(proposal, context, leaks, named=named)
     warnings = [hide.mask(one) for one in verdict.warnings]
@@ -256,7 +255,8 @@ def decide_index(
 def _why_bad_index(before: str, after: str, context: GateContext) -> str:
     """New lines are pointers whose words come from their memory, and keep the label of its origin."""
     known = {line.strip() for line in before.splitlines()}
-    labels = {p.file: _label(p.hook) for p in pointers_of(before.encode("utf-8", "replace"))}
+    old = pointers_of(before.encode("utf-8", "replace"))
+    labels = {p.file: _label(p.hook) for p in old}
     for line in after.splitlines():
         bare = line.strip()
         if not bare or bare in known:
@@ -273,7 +273,8 @@ def _why_bad_index(before: str, after: str, context: GateContext) -> str:
         if label and _label(pointer.hook) != label:
             return f"the line for {pointer.file} would lose {label}"
         hook = pointer.hook.removesuffix(label)
-        if not any(_grounded(f"{pointer.title}\n{hook}", says) for says in about):
+        stood = [text for one in old if one.file == pointer.file for text in (one.title, one.hook)]
+        if not any(sums_up(pointer.title, hook, one, stood) for one in about):
             return f"the line for {pointer.file} says what its memory does not: “{hook[:60]}”"
     return ""
 
@@ -292,25 +293,18 @@ def _is_topic(heading: str, known: Familiar) -> bool:
     if len(wording.words(heading)) <= _SHORT_HEADING and not wording.hard_tokens(heading):
         return True
     said = " ".join([*_HEADINGS, *(f"{one.name} {one.description}" for one in known)])
-    return _grounded(heading, said)
+    return grounded(heading, said)
 
 
-def _pointed_at(file: str, known: Familiar) -> list[str]:
-    """What the memory says; two, where the team has one of that name as well."""
+def _pointed_at(file: str, known: Familiar) -> list[Memory]:
+    """The memory that it names; two, where the team has one of that name as well."""
     bare = file.removeprefix("team/")
-    found = [known.get(path) for path in (bare, f"team/{bare}")]
-    return [f"{one.name} {one.path} {one.description}\n{one.body}" for one in found if one]
+    return [*filter(None, map(known.get, (bare, f"team/{bare}")))]
 
 
 def _label(hook: str) -> str:
     found = re.search(r"\(source: [^()]*\)$", hook.strip())
     return found[0] if found else ""
-
-
-def _grounded(claim: str, source: str) -> bool:
-    stems = wording.content_stems(claim)
-    shared = len(stems & wording.content_stems(re.sub(r"[_-]+", " ", source)))
-    return shared >= 0.7 * len(stems) and not wording.missing_tokens(claim, source)
 
 
 def _sentence(reason: str) -> str:
@@ -437,6 +431,11 @@ def _why_inbox(proposal: Proposal, context: GateContext, forgotten: str) -> tupl
         return f"the user had this forgotten {forgotten}", origin
     if unproven and proposal.type in ("user", "feedback"):
         return f"a {proposal.type} memory needs the user's own word, and {unproven}", origin
+    if proposal.type in ("user", "feedback") and context.known.get(proposal.path) is None:
+        titles = (proposal.name, proposal.description, *proposal.body.splitlines())
+        if misnames(proposal.path, proposal.type, titles):
+            name = file_name(proposal.type, proposal.description)
+            return f"its file's name says what it does not: call it {name}", origin
     if unproven:
         text = evidence.claimed_text(new, context.known, known)
         what = evidence.no_statement(text, proposal.name)
@@ -486,9 +485,10 @@ def _what_is_new(proposal: Proposal, context: GateContext, vouched: str) -> tupl
     old = context.known.get(proposal.path)
     if old is None or (proposal.type in ("user", "feedback") and old.type != proposal.type):
         return proposal, vouched
-    standing = f"{vouched}\n{old.name}\n{old.description}\n{old.body}"
+    standing = f"name: {old.name}\ndescription: {old.description}\n{old.body}"
     if proposal.type in ("user", "feedback"):
         return proposal, standing
+    standing = f"{vouched}\n{standing}"
     fresh = [part for part in clauses(proposal.description) if not still_said(part, [old])]
     return dataclasses.replace(proposal, description=", ".join(fresh)), standing
 

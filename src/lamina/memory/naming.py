@@ -1,17 +1,21 @@
-"""The names of memories: what may be a path, the path and title made from a sentence, and the next
-path where one is taken. Whoever writes a memory names it here. Pure.
+"""The names of memories: what may be a path, the path and title made from a sentence, the next path
+where one is taken, links by name, and what an index line may call a memory. Whoever writes a memory
+names it here. Pure.
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
 
+from lamina.memories import Memory
+from lamina.memory.index import short_hook
 from lamina.secrets import secrets_in
 from lamina.text.about import NEGATION, limits, negates, plain_words
-from lamina.text.asks import turned_round
-from lamina.text.wording import fold, sentences
+from lamina.text.asks import find_order, permits, turned_round
+from lamina.text.wording import content_stems, fold, missing_tokens, sentences
 
 _PART = re.compile(r"[a-z0-9_-]{1,80}")
 _MOST_PARTS = 5
@@ -25,6 +29,8 @@ _NAME_WORDS = 6
 _NAME_LETTERS = 60
 _TITLE_LETTERS = 60
 _LONGEST_TITLE = 200
+_LINK = re.compile(r"\[\[([^\[\]\n]{1,200})\]\]")
+_CLAUSE = re.compile(r"[,;.:!?，。；：]|\b(?:but|aber)\b|但")
 _NUMBERED = 50  # files of one name that get a number; the next ones get a hash
 
 
@@ -121,7 +127,76 @@ def why_bad_name(path: str, existing: Iterable[str] = ()) -> str:
     return ""
 
 
+def misnames(path: str, kind: str, titles: Sequence[str]) -> bool:
+    """Does a file's name order, allow or deny what the memory does not say so in one clause? One that
+    only names a topic says nothing."""
+    stem = re.sub(r"[-_](?:\d+|[0-9a-f]{8})$", "", path.removesuffix(".md"))
+    if any(file_name(kind, one).startswith(stem) for one in titles):
+        return False
+    name = re.sub(r"[_/-]+", " ", stem.partition("_")[2])
+    parts = [part for one in titles for part in _CLAUSE.split(one)]
+    said = [(_plain_stems(part), negates(part)) for part in parts]
+    denied = [b for a, b in pairwise(name.split()) if NEGATION.fullmatch(a)]
+    if denied:
+        return not all(any(no and content_stems(one) <= had for had, no in said) for one in denied)
+    wanted = content_stems(name)
+    holding = [no for had, no in said if wanted <= had]
+    if holding:
+        return len(wanted) > 1 and all(holding)
+    says_no = negates(name) and not any(no for _, no in said)
+    return says_no or bool(find_order(name) or permits(name, " ".join(titles)))
+
+
+def _plain_stems(text: str) -> frozenset[str]:
+    """Its stems, and those of its words without umlauts: a file's name has none."""
+    return content_stems(f"{text} {' '.join(word for word, _ in plain_words(text))}")
+
+
 def printable(path: str) -> str:
     """A path as it may be shown: what is not plain is escaped, and length is bounded."""
     shown = "".join(char if char.isprintable() else ascii(char)[1:-1] for char in path[:120])
     return shown + ("…" if len(path) > 120 else "")
+
+
+# ---- what links and index lines call a memory
+
+
+def without_links(text: str, targets: set[str]) -> str:
+    """Without links to memories there are; the words that a link shows are a claim like others."""
+
+    def shown(link: re.Match[str]) -> str:
+        target, _, words = link[1].partition("|")
+        title = " " in target.strip() or not target.isascii()  # a file's name says nothing
+        named = target if title else ""
+        return f" {named} {words} " if _link_key(target) in targets else link[0]
+
+    return _LINK.sub(shown, text)
+
+
+def link_targets(memories: Iterable[Memory]) -> set[str]:
+    targets: set[str] = set()
+    for memory in memories:
+        targets.update((_link_key(memory.name), _link_key(memory.path)))
+    return targets
+
+
+def _link_key(target: str) -> str:
+    return target.partition("|")[0].removesuffix(".md").strip().casefold().replace("_", "-")
+
+
+def sums_up(title: str, hook: str, memory: Memory, stood: Sequence[str]) -> bool:
+    """Whether an index line may say this of a memory. The user's own words are told as they are, in the
+    memory or in the line before: a line is always in view, and one "never" less is a lie."""
+    if memory.type in ("user", "feedback"):
+        short = short_hook(memory.path, memory.name, memory.description)
+        known = {"", memory.path, memory.name, memory.description, short, *stood}
+        told = {fold(one).rstrip(". ") for one in known}
+        return all(fold(one).rstrip(". ") in told for one in (title, hook))
+    says = f"{memory.name} {memory.path} {memory.description}\n{memory.body}"
+    return grounded(f"{title}\n{hook}", says)
+
+
+def grounded(claim: str, source: str) -> bool:
+    stems = content_stems(claim)
+    shared = len(stems & content_stems(re.sub(r"[_-]+", " ", source)))
+    return shared >= 0.7 * len(stems) and not missing_tokens(claim, source)

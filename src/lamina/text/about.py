@@ -6,16 +6,15 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from datetime import date
 from functools import lru_cache
-from itertools import pairwise
 
 from lamina.text import wording
-from lamina.text.asks import classify, is_label, overruled, wants_work
+from lamina.text.asks import classify, overruled
 from lamina.text.dates import find_dates
-from lamina.text.lists import Listed, sections
+from lamina.text.lists import Listed, sections, words
 from lamina.text.origins import asks_somebody
 from lamina.text.wishes import main_clause, wish_in
 
@@ -89,15 +88,17 @@ _MARKS = _TYPOGRAPHY | str.maketrans(
      "：": ":"}
 )  # fmt: skip
 _TOKEN = re.compile(r"[\u3400-\u9fff]|[^\W\u3400-\u9fff]+(?:['.,@/:+#-][^\W\u3400-\u9fff]+)*|\S")
-_BULLET = re.compile(r"\s*[-*+•–]\s+")
+_BULLET = re.compile(r"^\s*[-*+•–]\s+")
 _ITEM = re.compile(r"\s*(?:[-*+•–]|\d{1,3}[.)])\s+")
 _SHORTENED = re.compile(r"('(?:m|ve|re|ll|d))$")  # "I'm" speaks of "I"
+_CUT = re.compile(r"\x00[\x00\s]*")
 _LAST_MARKS = " .!,;。"
 _DAY = "\x03"  # stands for a day that was named
-_LONGEST_PASSAGE = 12  # sentences
 _LONGEST_JOKE = 15  # words
-_FRAGMENT = 4  # words: less is no sentence that stands by itself
-_ASKED, _ORDERED, _OF_THEM, _SAID, _POLITE = range(5)
+_ON_IT = 5  # words of a statement, of which one is in what is about it too
+_TURNS = words("proof.turns")
+# "Which of our habits do you hate?" decides what the answer means, "what else can I do?" does not.
+_ASKS_FOR = Listed("proof.asks_for")
 _ENDS = tuple(".!?。！？")
 _ANY_DAY = date(2000, 1, 3)
 _KEPT_EDGES = " .!,;:。！，\"“”„'"
@@ -190,84 +191,73 @@ def proposed_in(answer: str) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class _Said:
-    """A sentence of a message, and what it can't be read without."""
+    """A sentence of a message."""
 
     text: str
     start: int
     end: int
-    tied: bool  # … the one before it
-    heading: int  # … an earlier one, that says how the rest is meant; -1: none does
-    usable: bool  # it is whole, and nothing takes it back
+    states: bool  # something that lasts, not only a question or work for now
+    wished: bool  # they ask to remember it
 
 
 class Message:
-    """What somebody said in one go, NUL in the place of what is not their word: its sentences, and
-    which of them can be read alone. `asked` was said before it, `after` comes next."""
+    """What somebody said in one go, NUL in the place of what is not their word. Nobody can tell for sure
+    what a sentence means without the others, so all of it is kept or nothing. `asked` was said
+    before it, `later` are the messages that come after it."""
 
-    def __init__(self, text: str, *, asked: str = "", after: str = "") -> None:
-        self.text = text
-        self._said = _taken_apart(text)
+    def __init__(self, text: str, *, asked: str = "", later: Sequence[str] = ()) -> None:
+        self.text = _less_forgotten(text)
+        torn = self.text != text and leans(without_wish(self.text.strip()))
+        self._later = [one for part in later for one in wording.sentences(part)]
+        said = _taken_apart(self.text)
         last = next(iter(wording.sentences(asked)[-1:]), "")
-        answers = last.endswith(("?", "？", ":", "：")) or bool(asks_somebody(last))
-        self._answers = answers and bool(self._said) and not _stands_alone(self._said[0].text)
-        self._goes_on = _takes_up(tokens(after))
+        asks = last.endswith(("?", "？", ":", "：")) or bool(asks_somebody(last))
+        named = _ASKS_FOR.search(last) and not (said and said[0].wished)
+        answers = asks and bool(said) and bool(named or not _stands_alone(said[0].text))
+        self._said = (
+            () if torn or answers or _takes_up(tokens(self._later[0] if later else "")) else said
+        )
 
-    def runs(self) -> list[str]:
-        """Every stretch of sentences that can be read alone and states something."""
-        said = self._said
-        found = [self._stretch(i, j) for i, j in self._places()]
-        for place, one in enumerate(said):
-            head = one.heading
-            if head < 0 or not _ITEM.match(one.text) or not one.usable:
-                continue
-            above, after = said[head], said[place + 1 : place + 2]
-            begun = above.tied or above.heading >= 0 or (head == 0 and self._answers)
-            tied = begun or (one.tied and place > head + 1) or any(other.tied for other in after)
-            if above.usable and not tied and (after or not self._goes_on):
-                item = _ITEM.sub("", one.text)
-                found += [f"{above.text} {item}", *([item] if is_label(above.text) else ())]
-        return found
-
-    def passages(self) -> list[str]:
-        """The least that can be read alone, around each sentence."""
-        places = sorted(self._places(), key=lambda one: one[1] - one[0])
-        return [
-            self._stretch(*found)
-            for at in range(len(self._said))
-            if (found := next((one for one in places if one[0] <= at <= one[1]), None))
-        ]
+    def ways(self) -> list[str]:
+        """How all of it may be told, the tidiest first: what it states and then what was said with it,
+        or as it was typed. None if it states nothing that lasts."""
+        said, found = self._said, list[str]()
+        stated = [n for n, one in enumerate(said) if one.states]
+        if not stated:
+            return []
+        first, last = stated[0], stated[-1]
+        alone = any(_stands_alone(said[n].text) for n in stated)
+        if alone and last - first + 1 < len(said):
+            told = self._shown(first, last)
+            around = [self._shown(0, first - 1), self._shown(last + 1, len(said) - 1)]
+            rest = " … ".join(filter(None, around))
+            if first == last and said[first].wished and not leans(_less(rest, "lead")):
+                found.append(told)
+            end = "" if told.endswith(_ENDS) else "."
+            found.append(f"{told}{end} (said with: “{rest}”)")
+        return [*found, self._shown(0, len(said) - 1)]
 
     def holds(self, claim: str, days: Collection[str] = (), *, after: str = "") -> bool:
-        """Whether a claim is one such stretch. `after`: what stands before it in the memory."""
-        if after and _leans(tokens(claim)):
+        """Whether a claim is all of it. `after`: what stands before it in the memory."""
+        if (after and leans(claim)) or any(_turns(one, claim) for one in self._later):
             return False
-        runs = self.runs()
+        ways = self.ways()
         named = [one for one in days if one in claim]
         for day in named:
             claim = claim.replace(f" ({day})", "").replace(f"on {day}", _DAY).replace(day, _DAY)
         return any(
             same_sentence(claim, one) or (named and same_sentence(claim, _with_days(one)))
-            for one in runs
+            for one in ways
         )
 
-    def _stretch(self, i: int, j: int) -> str:
-        return self.text[self._said[i].start : self._said[j].end]
-
-    def _places(self) -> Iterator[tuple[int, int]]:
-        count = len(self._said)
-        for i in range(count):
-            for j in range(i, min(i + _LONGEST_PASSAGE, count)):
-                if self._whole(i, j) and any(_states(one.text) for one in self._said[i : j + 1]):
-                    yield i, j
-
-    def _whole(self, i: int, j: int) -> bool:
-        said = self._said
-        within, after = said[i : j + 1], said[j + 1 : j + 2]
-        if said[i].tied or (i == 0 and self._answers) or any(one.tied for one in after):
-            return False
-        return all(one.usable and not -1 < one.heading < i for one in within) and bool(
-            after or not self._goes_on
-        )
+    def _shown(self, i: int, j: int) -> str:
+        if i > j:
+            return ""
+        start, end = self._said[i].start, self._said[j].end
+        before, after = self.text[:start] if not i else "", self.text[end:]
+        text = _BULLET.sub("", self.text[start:end], count=1)
+        cut = "\x00" * ("\x00" in before), "\x00" * (j == len(self._said) - 1 and "\x00" in after)
+        return " ".join(_CUT.sub(" […] ", f"{cut[0]}{text}{cut[1]}").split())
 
 
 def made_of(
@@ -284,80 +274,59 @@ def made_of(
     return False
 
 
+def _less_forgotten(message: str) -> str:
+    """Without the sentences that want something forgotten: kept, they would say it again."""
+    for start, end in reversed([*wording.spans(message, semicolons=False)]):
+        if classify(message[start:end].strip()).forgets:
+            message = message[:start] + message[end:]
+    return message
+
+
 @lru_cache(maxsize=256)
 def _taken_apart(message: str) -> tuple[_Said, ...]:
+    """The sentences that count: behind what is taken back, without what is only polite around them."""
     found: list[_Said] = []
-    heading = -1
     for start, end in wording.spans(message, semicolons=False):
         text = message[start:end].strip("\x00 \n\t")
-        if not any(map(str.isalnum, text)):
-            continue
-        begin = message.index(text, start)
-        stop = begin + len(text)
-        between = message[found[-1].end : begin] if found else message[:begin]
-        cut = "\x00" in between.rpartition("\n")[2] or message[stop : stop + 1] == "\x00"
-        apart = "\n\n" in between.replace(" ", "")
-        last = found[-1].text if found else ""
-        if apart and heading < len(found) - 1 and not _ITEM.match(text):
-            heading = -1
-        if _ITEM.match(text) and last and not _ITEM.match(last):  # read with what is above it
-            heading = heading if heading >= 0 else len(found) - 1
-        tied = bool(found) and _tied(last, text, between, apart=apart)
-        found.append(_Said(text, begin, stop, tied, heading, not cut))
-        if heading < 0 and (text.endswith((":", "：")) or _is_told(tokens(text))):
-            heading = len(found) - 1
-    back = overruled([one.text for one in found])
-    return tuple(replace(one, usable=one.usable and n not in back) for n, one in enumerate(found))
+        if any(map(str.isalnum, text)):
+            begin = message.index(text, start)
+            wish = classify(text).keeps
+            states = _states(text) and (bool(_ITEM.match(text)) or not _for_now(text))
+            wished = wish is not None and not wish.bare
+            found.append(_Said(text, begin, begin + len(text), states, wished))
+    kept = found[max(overruled([one.text for one in found]), default=-1) + 1 :]
+    while kept and _is_polite(kept[0].text):
+        kept.pop(0)
+    while kept and _is_polite(kept[-1].text):
+        kept.pop()
+    return tuple(kept)
 
 
-_MILESTONE = frozenset(("live", "launches", "ships", "opens", "eröffnet"))
-_FURTHER = frozenset(("and", "und", "also", "außerdem"))
-_THIS = frozenset(("this", "these", "das", "diese", "dieser", "dieses"))
-
-
-def _tied(one: str, other: str, between: str, *, apart: bool) -> bool:
-    """Whether two sentences in a row may mean something else if they are read alone."""
-    a, b = tokens(one), tokens(other)
-    kinds = {_kind(one), _kind(other)}
-    if one.endswith((":", "：", ",", "-", "…")):
-        return True
-    if _POLITE in kinds:
+def _for_now(sentence: str) -> bool:
+    """ "Ok, commit and push": an order that says nothing of how long it holds, nor how things are done."""
+    bare, kind = _less(sentence, "lead"), classify(sentence)
+    words = tokens(_less(_less(bare, "request"), "lead"))
+    denies = not {"not", *_list("no"), *_list("standing")}.difference(_WITHOUT).isdisjoint(words)
+    if denies or kind.keeps or kind.lasts or not _list("general").isdisjoint(words):
         return False
-    wish = classify(other).keeps
-    if classify(one).keeps and wants_work(other) and b[0] in _FURTHER:  # "and fix the login"
-        b = b[1 + (b[1:2] in (("then",), ("dann",), (",",))) :]
-    of_them = (_kind(one), _kind(other)) == (_OF_THEM, _ASKED)
-    if of_them:  # "why does this join fail?" is of work
-        b = tuple(
-            word
-            for word, thing in pairwise((*b, ""))
-            if word not in _THIS or not wording.content_stems(thing)
-        )
-    if _leans(b if wish is None else tokens(other[wish.start : wish.end])) or _is_told(b):
+    if sentence.rstrip().endswith(("?", "？")) and _opening("request").match(bare):
         return True
-    # "Tabs or spaces? Use tabs." answers; "What time is it? Remember that I use tabs." does not.
-    apart_by_wish = wish is not None and _kind(one) == _ASKED and not _is_short(tokens(other))
-    if apart_by_wish or (_ITEM.match(one) and _ITEM.match(other)) or classify(one).forgets:
-        return False
-    if _is_short(tokens(other)) or ("\n" in between and not one.endswith(_ENDS)):
-        return True
-    if apart or (_is_short(a) and not of_them):
-        return not apart
-    answered = (_kind(one), _kind(other)) == (_ASKED, _ORDERED)
-    # "Don't round prices. The shop goes live on Monday.": the day of something else, and no end
-    day = not _MILESTONE.isdisjoint(b) and _list("joins").isdisjoint(b) and negates(one)
-    if (
-        day
-        and find_dates(other, _ANY_DAY)
-        and wording.content_stems(one).isdisjoint(wording.content_stems(other))
-    ):
-        return False
-    return answered or not (kinds <= {_ASKED, _ORDERED} or kinds <= {_OF_THEM, _ASKED})
+    first, second = words[:1], {*words[1:2]}
+    if first and first[0] in _list("manner"):
+        return not second.isdisjoint(_list("one"))
+    things = (_list("one") | _list("certain")).intersection(words[1:3])
+    orders = bool(things) and _list("stated").isdisjoint(first) and _FINITE.isdisjoint(words)
+    return orders or not _list("once").isdisjoint(first)
 
 
-def _leans(words: Sequence[str]) -> bool:
+_FINITE = frozenset(("i", "we", "is", "are", "was", "has", "have", "ist", "sind", "war", "hat"))
+_WITHOUT = frozenset(("without", "ohne", "无", "please", "bitte", "请"))
+
+
+def leans(text: str) -> bool:
     """Does it take up what was said before?"""
-    return words[0] in _list("joins") or not _list("points").isdisjoint(words)
+    words = tokens(text)
+    return bool(words) and (words[0] in _list("joins") or not _list("points").isdisjoint(words))
 
 
 def _takes_up(words: Sequence[str]) -> bool:
@@ -366,28 +335,21 @@ def _takes_up(words: Sequence[str]) -> bool:
     return mocks or not _list("joins").isdisjoint(words[:1])
 
 
-def _is_short(words: Sequence[str]) -> bool:
-    return sum(word.isalnum() for word in words) < _FRAGMENT
+def _turns(later: str, claim: str) -> bool:
+    """Do they want it otherwise by now? One order in other words than another on the same thing is
+    enough."""
+    said, claimed = wording.content_stems(later), wording.content_stems(claim)
+    shared = len(said & claimed)
+    if shared and _TURNS.search(later) and classify(later).asks_at:
+        return _ON_IT * shared >= len(claimed)
+    orders = bool(classify(later).orders and classify(claim).orders)
+    return orders and shared < len(claimed) <= 2 * shared
 
 
-def _is_told(words: Sequence[str]) -> bool:
-    """Does it let somebody else speak, tell a story, or say that something is not meant?"""
-    asks = words[-1:] == ("?",)  # "Can you tell me why …?" wants to be told
-    pairs = pairwise((*words, ""))
-    return any(one in _list("frames") and not (asks and to in ("me", "mir")) for one, to in pairs)
-
-
-def _kind(sentence: str) -> int:
-    words = tokens(sentence)
+def _is_polite(sentence: str) -> bool:
     kept = classify(sentence).keeps
-    if {*words} <= {*_list("courtesy"), *",.?"} or (kept is not None and kept.bare):
-        return _POLITE
-    if classify(sentence).asks_at == 0 or words[-1] == "?":
-        return _ASKED
-    if words[0] in _list("self") and words[:2] != ("我", "的"):
-        return _OF_THEM
-    ordered = classify(sentence).orders or not _list("standing").isdisjoint(words)
-    return _ORDERED if ordered else _SAID
+    polite = {*tokens(sentence)} <= {*_list("courtesy"), *",.?"}
+    return polite or (kept is not None and kept.bare)
 
 
 def _states(sentence: str) -> bool:
@@ -395,9 +357,7 @@ def _states(sentence: str) -> bool:
     asks = kind.asks_at == 0 or (words[-1] == "?" and not kind.asks)
     asked = _opening("request").match(_less(sentence, "lead"))
     polite = asked or not _list("tail").isdisjoint(words[-2:-1])
-    return not (
-        (asks and not polite) or kind.forgets or kind.imagines or _kind(sentence) == _POLITE
-    )
+    return not ((asks and not polite) or kind.forgets or kind.imagines or _is_polite(sentence))
 
 
 def _stands_alone(sentence: str) -> bool:
@@ -413,6 +373,39 @@ def _with_days(sentence: str) -> str:
     for found in sorted(find_dates(sentence, _ANY_DAY), key=lambda one: -one.start):
         sentence = f"{sentence[: found.start]}{_DAY}{sentence[found.end :]}"
     return sentence.replace(f"the {_DAY}", _DAY).replace(f"on {_DAY}", _DAY)
+
+
+# ---- lines of a file, and what they are read under
+
+
+def read_under(lines: Sequence[str]) -> list[tuple[str, ...]]:
+    """Of each line the headings above it, and the last line with a colon below them."""
+    found: list[tuple[str, ...]] = []
+    heads: list[tuple[int, str]] = []
+    lead = ""
+    for line in lines:
+        bare = wording.fold(line)
+        level = len(bare) - len(bare.lstrip("#"))
+        if level:
+            heads = [one for one in heads if one[0] < level]
+        found.append((*(text for _, text in heads), *([lead] if lead and not level else ())))
+        if level:
+            heads, lead = [*heads, (level, bare)], ""
+        elif bare.rstrip(" *").endswith((":", "：")):
+            lead = bare
+    return found
+
+
+def in_place(lines: Sequence[str], before: Sequence[str]) -> list[bool]:
+    """Which lines stand as they stood before: in the same order and below the same words."""
+    above, stood = read_under(lines), read_under(before)
+    known = list(map(wording.fold, before))
+    at, found = 0, list[bool]()
+    for line, under in zip(map(wording.fold, lines), above, strict=True):
+        here = [n for n in range(at, len(known)) if known[n] == line and stood[n] == under]
+        at = here[0] + 1 if here else at
+        found.append(bool(here))
+    return found
 
 
 _IS = frozenset(("is", "are", "be", "ist", "sind"))

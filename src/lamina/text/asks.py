@@ -11,12 +11,17 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import islice, pairwise
+from typing import TYPE_CHECKING
 
 from lamina.text import wording
 from lamina.text.lists import Listed, anywhere, filled, sections, words
 from lamina.text.wishes import Wish, meant_by, wish_in
 from lamina.text.wording import content_stems, sentences, spans
 
+if TYPE_CHECKING:
+    from lamina.text.cue_words import Cues
+
+_BARE_ORDER = 4  # words
 _MOST_CONFIRMING = 12  # words; more than that says something of its own
 _WIDE = re.compile(r"[\u3400-\u9fff]")
 _LONGEST = 2_000  # characters looked at: a wish is a sentence, not a document
@@ -225,13 +230,31 @@ class Kind:
         )
 
     @cached_property
-    def imagines(self) -> bool:
-        """Does it suppose something, or play a part? In whatever language it may be."""
+    def _cues(self) -> list[Cues]:
+        """Of whatever language it may be in."""
         from lamina.text.cue_words import LANGUAGES
 
         wide = bool(_WIDE.search(self._sentence))
-        tongues = [LANGUAGES["zh"]] if wide else [LANGUAGES["en"], LANGUAGES["de"]]
-        return any(cues.imagined.search(self._sentence) for cues in tongues)
+        return [LANGUAGES[one] for one in (("zh",) if wide else ("en", "de"))]
+
+    @cached_property
+    def imagines(self) -> bool:
+        """Does it suppose something, or play a part?"""
+        return any(cues.imagined.search(self._sentence) for cues in self._cues)
+
+    @cached_property
+    def lasts(self) -> bool:
+        """Does it say that it holds beyond the work at hand? A few bare words don't."""
+        said = self._sentence
+        bare = len(wording.words(said)) <= _BARE_ORDER or any(
+            cues.this_time.search(said) for cues in self._cues
+        )
+        return any(
+            cues.lasting.search(said)
+            or cues.prefers.search(said)
+            or (not bare and (cues.order.search(said) or cues.insists.search(said)))
+            for cues in self._cues
+        )
 
     @property
     def states(self) -> bool:
@@ -260,7 +283,6 @@ def _places(needle: str, part: str) -> Iterator[Told]:
 _TAKES_BACK = Listed("asks.takes_back")
 _DECLINED = Listed("asks.declined")
 _JUDGES = Listed("asks.judges")
-_TOPICS = Listed("proof.topics")
 
 
 def takes_back(sentence: str) -> bool:
@@ -293,25 +315,6 @@ def overruled(sentences: Sequence[str]) -> set[int]:
         if declines(sentence):
             found.update(range(n + 1))
     return found
-
-
-def wants_work(sentence: str) -> bool:
-    """ "Fix the login", "can you fix the login?": work for once, no rule and nothing to remember."""
-    kind, said = classify(sentence), {*wording.words(sentence.casefold())}
-    asks = bool(kind.orders) or (sentence.rstrip().endswith("?") and not kind.asks)
-    wish = kind.keeps
-    kept = sentence[wish.start : wish.end].lower() if wish is not None else "and "
-    lasts = {*_STANDING} & said or not kept.startswith(("and ", "und "))
-    return asks and not lasts
-
-
-_STANDING = ("always", "never", "stop", "avoid", "prefer", "immer", "nie", "niemals", "künftig")
-
-
-def is_label(heading: str) -> bool:
-    """ "Rules:", "My preferences": a heading that only names what comes."""
-    known = {*sections("asks.txt")["says_nothing"], *sections("proof.txt")["labels"]}
-    return all(one in known or _TOPICS.fullmatch(one) for one in wording.words(heading))
 
 
 def _found(needle: str, text: str) -> Iterator[int]:

@@ -88,7 +88,7 @@ def _worded(store: MemoryStore, proposal: Proposal) -> Proposal:
         return proposal
     lines = [line.strip() for line in proposal.body.splitlines() if line.strip()]
     explained = [line for line in lines if line.startswith(_EXPLAINS)]
-    rule = next((line for line in lines if line not in explained), proposal.description)
+    rule = " ".join(one for one in lines if one not in explained) or proposal.description
     ways = [_called(proposal, rule, proposal.body)]
     if theirs := store.judge_among(proposal, (), "").theirs:
         bodies: tuple[list[str], ...] = (["", *explained], [])

@@ -34,6 +34,7 @@ from lamina.memory import (
 )
 from lamina.ports import MemoryHistory, MemoryStore
 from lamina.text.claims import judge, same_words, statements
+from lamina.text.wording import fold
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,15 +276,24 @@ class Judge:
         proposal = proposal_of(memory, "dream", "")
         if path in own:
             proposal = replace(proposal, evidence=tuple(self.heard.get(path, ())))
+        moved = self._moved.lines(memory, partial(self._may_move, memory))
         vouched = self._vouched(sources, path)
+        stood = "\n".join([vouched, *moved])
+        if memory.type in THE_USERS:
+            lines = [*map(str.rstrip, memory.body.splitlines()), *moved]
+            theirs, kept = (
+                {*map(fold, vouched.splitlines())},
+                [one for one in lines if one in moved],
+            )
+            stood = "\n".join(kept)
+            vouched = "\n".join(line for line in kept if fold(line) in theirs)
         verdict = self._decided(proposal, vouched, others)
         found.remarks[path] = verdict.warnings
         if verdict.decision == "accept" and verdict.origin == "typed":
             found.typed.append(path)
             return
-        moved = self._moved.lines(memory, partial(self._may_move, memory))
         if verdict.decision != "refuse":
-            verdict = self._decided(proposal, "\n".join([vouched, *moved]), others)
+            verdict = self._decided(proposal, stood, others)
         if verdict.decision != "accept":
             found.bad[path] = verdict.reason.rstrip(".")
             if verdict.decision == "inbox" and path not in self._before.files:
