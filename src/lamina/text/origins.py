@@ -233,7 +233,7 @@ def _asks(sentence: str) -> bool:
     spoken_to = words[-1] in "?？" or not _requests("you").isdisjoint(words)
     if spoken_to or any(one in sentence for one in ("你", "您")) or _phrases().search(sentence):
         return True
-    if _binds(words) or _tells_an_actor(words, sentence):
+    if _binds(words) or _leaves_to_do(words) or _tells_an_actor(words, sentence):
         return True
     return any(_orders(clause, first=n == 0) for n, clause in enumerate(_CLAUSE.split(sentence)))
 
@@ -248,6 +248,24 @@ def _binds(words: Sequence[str]) -> bool:
                 return True
     mandatory = {"mandatory", "compulsory", "obligatory", "required", "pflicht"}
     return words[0].endswith("ing") and not mandatory.isdisjoint(words)
+
+
+def _leaves_to_do(words: Sequence[str]) -> bool:
+    """ "The next step is to …", "failure to …", "expects everybody to …"; not what a thing is for."""
+    for at, (before, word, after) in enumerate(
+        zip(words, words[1:], [*words[2:], ""], strict=False)
+    ):
+        if word == "to" and after.isalpha() and after not in _requests("object"):
+            wanted = words[max(at - _WANTED_WITHIN, 0) : at]
+            if before in _requests("left") or not _requests("wants").isdisjoint(wanted):
+                return True
+        german = word == "zu" or (word[-2:] == "en" and "zu" in word[1:-3])
+        if german and not {"ist", "sind", "gilt", "bleibt"}.isdisjoint(words[: at + 1]):
+            return True
+    return False
+
+
+_WANTED_WITHIN = 6  # words
 
 
 def _tells_an_actor(words: Sequence[str], sentence: str) -> bool:
