@@ -231,7 +231,7 @@ class Message:
             told = self._shown(first, last)
             around = [self._shown(0, first - 1), self._shown(last + 1, len(said) - 1)]
             rest = " … ".join(filter(None, around))
-            if first == last and said[first].wished and not leans(_less(rest, "lead")):
+            if first == last and said[first].wished and not leans(_less(around[1], "lead")):
                 found.append(told)
             end = "" if told.endswith(_ENDS) else "."
             found.append(f"{told}{end} (said with: “{rest}”)")
@@ -336,14 +336,15 @@ def _takes_up(words: Sequence[str]) -> bool:
 
 
 def _turns(later: str, claim: str) -> bool:
-    """Do they want it otherwise by now? One order in other words than another on the same thing is
-    enough."""
+    """Do they want it otherwise by now? An order in other words on the same thing is enough, but of two
+    that say they last ("always run the tests before a release", "… the linter …") both hold."""
     said, claimed = wording.content_stems(later), wording.content_stems(claim)
     shared = len(said & claimed)
     if shared and _TURNS.search(later) and classify(later).asks_at:
         return _ON_IT * shared >= len(claimed)
-    orders = bool(classify(later).orders and classify(claim).orders)
-    return orders and shared < len(claimed) <= 2 * shared
+    ours, theirs = classify(claim), classify(later)
+    both = ours.orders and theirs.orders and not (ours.lasts and theirs.lasts)
+    return bool(both) and shared < len(claimed) <= 2 * shared
 
 
 def _is_polite(sentence: str) -> bool:
