@@ -38,7 +38,7 @@ EXPORTED = (
 LATER = {
     "agents": 3_121,  # 2,500 were asked for: docs/decisions/agents-elsewhere.md
     "team": 2_500,
-    "conversation": 1_610,
+    "conversation": 1_626,
     "integrations": 3_500,
     "gateway": 1_500,
     "web": 1_500,

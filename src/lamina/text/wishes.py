@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cache, cached_property, lru_cache
 
 from lamina.text.keeping import words_of
 from lamina.text.lists import Listed, either, sections
@@ -99,26 +99,24 @@ def meant_by(wish: Wish, place: int, count: int) -> int:
     return place
 
 
-# Of German verbs that come apart: "dass ich um neun anfange", "ich fange um neun an".
-_PREFIXES = tuple(
-    "ab an auf aus bei ein fest her hin los mit nach vor weg zu um durch hoch raus rein rüber runter "  # noqa: SIM905
-    "statt teil weiter wieder zurück zusammen".split()
-)
-# Who does it, as far as that shows: a pronoun, or names and nouns before a word that is none.
-_SUBJECT = re.compile(
-    r"(?:(?i:ich|wir|er|es|man)|(?:(?:[Dd](?:er|ie|as)|(?:[Mm]ein|[Uu]nser)e?) )?[A-ZÄÖÜ]\w+"
-    r"(?: [A-ZÄÖÜ]\w+)*(?= (?:ab|am|an|auf|aus|bei|bis|für|im|immer|in|mit|nach|nicht|nie|ohne|seit|über|"
-    r"um|unter|vom|von|vor|zu|zum|zur) ))(?= )"
-)
+@cache
+def _subject() -> re.Pattern[str]:
+    """Who does it, as far as that shows: a pronoun, or names and nouns before a word that is none."""
+    place = "|".join(sections("wishes.de.txt")["place"])
+    return re.compile(
+        r"(?:(?i:ich|wir|er|es|man)|(?:(?:[Dd](?:er|ie|as)|(?:[Mm]ein|[Uu]nser)e?) )?[A-ZÄÖÜ]\w+"
+        rf"(?: [A-ZÄÖÜ]\w+)*(?= (?:{place}) ))(?= )"
+    )
 
 
 def main_clause(kept: str, asking: str) -> str:
     """ "…, dass ich in Köln wohne" says "ich wohne in Köln"; "" where more than one word would move."""
     if not asking.rstrip().endswith("dass"):
         return kept
-    who = _SUBJECT.match(kept)
+    who = _subject().match(kept)
+    apart = sections("wishes.de.txt")["apart"]
     *between, verb = kept[who.end() :].split() if who else [""]
-    if not who or {"und", "oder"} & {*between} or "," in kept or verb.startswith(_PREFIXES):
+    if not who or {"und", "oder"} & {*between} or "," in kept or verb.startswith(apart):
         return ""
     return " ".join([who[0], verb, *between])
 
