@@ -91,7 +91,9 @@ def _worded(store: MemoryStore, proposal: Proposal) -> Proposal:
     rule = " ".join(one for one in lines if one not in explained) or proposal.description
     ways = [_called(proposal, rule, proposal.body)]
     if theirs := store.judge_among(proposal, (), "").theirs:
-        bodies: tuple[list[str], ...] = (["", *explained], [])
+        said = wording.fold(" ".join(theirs))  # what it says itself is not explained again
+        more = [one for one in explained if wording.fold(one.rpartition(":**")[2]) not in said]
+        bodies: tuple[list[str], ...] = (["", *more] if more else [], [])
         ways += [
             _called(proposal, " ".join(theirs), "\n".join([*theirs, *more, ""])) for more in bodies
         ]
