@@ -62,7 +62,10 @@ def make(project: Path, path: Path, name: str) -> Worktree:
 def finish(tree: Worktree) -> str:
     """Remove it if nothing changed; else say where it is. It stays if git won't say or won't let go."""
     try:
-        changed = tree.asked("status", "--porcelain", "--untracked-files=all")
+        # A submodule has settings of its own, which the agent may have written; git removes no worktree
+        # that has one.
+        looks = "--untracked-files=all", "--ignore-submodules=all"
+        changed = tree.asked("status", "--porcelain", *looks)
         moved = tree.asked("rev-parse", "HEAD") != tree.base
         if not changed and not moved:
             _git(tree.repository, "worktree", "remove", str(tree.path))
