@@ -582,7 +582,9 @@ def test_nothing_that_an_agent_left_for_git_runs_when_its_worktree_is_looked_at(
         async with place.open(model, config=ON) as session:
             one = await session.agents.start(Order("Begin.", worktree=True))
             said = asked(model)[-1].messages[-1]["content"]
+            put_back = "/commondir" in text_of(said[0]["content"])
             assert "Exit code" not in text_of(said[0]["content"]), said
+            assert put_back == ("commondir" in command)
             assert str(session.folder / "worktrees" / one.card.id) in one.card.kept
         assert not mark.exists()
 

@@ -13,7 +13,7 @@ import re
 import shlex
 import shutil
 import stat
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
@@ -78,8 +78,11 @@ class Bash:
         command = await anyio.to_thread.run_sync(
             _prepare, text, float(input.get("timeout") or self._seconds), context
         )
-        watched = not context.attended and not context.reach
-        kept = await anyio.to_thread.run_sync(Steering.of, context.project) if watched else None
+        watched, places = (
+            not context.attended and not context.reach,
+            (context.project, context.writes),
+        )
+        kept = await anyio.to_thread.run_sync(Steering.of, *places) if watched else None
         back: list[str] = []
         try:
             finished = await run_command(command)
@@ -192,6 +195,7 @@ def _outcome(finished: Finished, command: Command, moved: str, context: ToolCont
 
 _SKIPPED = frozenset({"node_modules", ".venv", "venv", "__pycache__", ".tox", "site-packages"})
 _OF_GIT = ("hooks", "info")  # of a repository; its objects, refs and index are records
+_OF_WORKTREE = ("commondir", "gitdir", "config.worktree")  # by them git finds its settings
 _MOST_LOOKED_AT = 100_000  # entries; a walk must not cost more than the command
 
 
@@ -200,11 +204,12 @@ class Steering:
     """The files of a project that something runs or obeys later, as they were before a command."""
 
     project: Path
+    writes: Sequence[Path]  # of its repository, by a commit in a worktree
     files: dict[Path, tuple[bytes, int]]  # what a file holds, or a link names, and its mode
 
     @classmethod
-    def of(cls, project: Path) -> Steering:
-        found = cls(Path(os.path.realpath(project)), {})
+    def of(cls, project: Path, writes: Sequence[Path] = ()) -> Steering:
+        found = cls(Path(os.path.realpath(project)), writes, {})
         for path in found._all():
             with suppress(OSError):
                 mode = path.lstat().st_mode
@@ -215,6 +220,7 @@ class Steering:
 
     def _all(self) -> Iterator[Path]:
         looked_at = 0
+        yield from (folder / one for folder in self.writes for one in _OF_WORKTREE)
         for folder, folders, names in os.walk(self.project):
             here = Path(folder)
             looked_at += len(names) + len(folders)
@@ -232,14 +238,14 @@ class Steering:
 
     def put_back(self) -> list[str]:
         """Undo every change to them; the names of those that were changed."""
-        now = Steering.of(self.project).files
+        now = Steering.of(self.project, self.writes).files
         changed = [one for one in {**self.files, **now} if self.files.get(one) != now.get(one)]
         for path in changed:
             with suppress(OSError):
                 path.unlink()
             with suppress(OSError):
                 self._restore(path)
-        return [str(path.relative_to(self.project)) for path in changed]
+        return [os.path.relpath(path, self.project) for path in changed]
 
     def _restore(self, path: Path) -> None:
         if path not in self.files:
