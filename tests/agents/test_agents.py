@@ -553,6 +553,24 @@ def test_a_worktree_that_somebody_deleted_is_made_again_on_its_branch(place: Pla
     run(story)
 
 
+@pytest.mark.spec("L7.2")
+def test_what_an_agent_committed_stays_though_it_went_back_to_where_it_began(place: Place) -> None:
+    git(place.project, "init", "--quiet")
+    git(place.project, "commit", "--quiet", "--allow-empty", "-m", "first")
+    saves = "git add . && git -c user.name=a -c user.email=a@b commit --quiet -m work"
+    back = f"echo 1 > one.txt && {saves} && git checkout --quiet --detach HEAD~1"
+    model = ScriptedModel([agent(use("Bash", command=back)), agent("done")])
+
+    async def story() -> None:
+        async with place.open(model, config=ON) as session:
+            one = await session.agents.start(Order("Begin.", worktree=True))
+            assert "Its changes are in the worktree" in one.card.kept
+            branch = f"lamina/agent-{one.card.id}"
+            assert git(place.project, "show", f"{branch}:one.txt") == "1\n"
+
+    run(story)
+
+
 _COMMONDIR = (
     "own=$(git rev-parse --absolute-git-dir) && git init --quiet fake && "
     "git -C fake config core.fsmonitor 'touch MARK; false' && "

@@ -66,7 +66,8 @@ def finish(tree: Worktree) -> str:
         # that has one.
         looks = "--untracked-files=all", "--ignore-submodules=all"
         changed = tree.asked("status", "--porcelain", *looks)
-        moved = tree.asked("rev-parse", "HEAD") != tree.base
+        tips = tree.asked("rev-parse", "HEAD", f"refs/heads/{tree.branch}")
+        moved = set(tips.split()) != {tree.base}
         if not changed and not moved:
             _git(tree.repository, "worktree", "remove", str(tree.path))
             _git(tree.repository, "branch", "-D", tree.branch)
