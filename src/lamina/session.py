@@ -142,7 +142,7 @@ class Session:
         """One whole turn. `pasted` is text that the user did not type, such as piped input."""
         if self._busy:
             raise UsageError("A turn is running; wait for it, cancel it, or use queue().")
-        if not isinstance(prompt, str) or not (prompt.strip() or pasted.strip()):
+        if not all(isinstance(w, str) for w in (prompt, pasted)) or not (prompt + pasted).strip():
             raise UsageError("There is nothing to ask: the message is empty, or no text.")
         self._busy, state = True, self._state
         state.events, state.usage, state.calls, state.max_tokens = [], Usage(), 0, 0

@@ -554,23 +554,56 @@ def test_a_worktree_that_somebody_deleted_is_made_again_on_its_branch(place: Pla
 
 
 @pytest.mark.spec("L7.2")
-def test_nothing_that_an_agent_left_for_git_runs_when_its_worktree_is_looked_at(
-    place: Place, tmp_path: Path
-) -> None:
+def test_what_an_agent_committed_stays_though_it_went_back_to_where_it_began(place: Place) -> None:
     git(place.project, "init", "--quiet")
     git(place.project, "commit", "--quiet", "--allow-empty", "-m", "first")
-    mark = tmp_path / "ran"
-    command = (
-        "own=$(git rev-parse --absolute-git-dir) && git init --quiet fake && "
-        f"git -C fake config core.fsmonitor 'touch {mark}; false' && "
-        'echo "$PWD/fake/.git" > "$own/commondir"'
-    )
-    model = ScriptedModel([agent(use("Bash", command=command)), agent("done")])
+    saves = "git add . && git -c user.name=a -c user.email=a@b commit --quiet -m work"
+    back = f"echo 1 > one.txt && {saves} && git checkout --quiet --detach HEAD~1"
+    model = ScriptedModel([agent(use("Bash", command=back)), agent("done")])
 
     async def story() -> None:
         async with place.open(model, config=ON) as session:
             one = await session.agents.start(Order("Begin.", worktree=True))
             assert "Its changes are in the worktree" in one.card.kept
+            branch = f"lamina/agent-{one.card.id}"
+            assert git(place.project, "show", f"{branch}:one.txt") == "1\n"
+
+    run(story)
+
+
+_COMMONDIR = (
+    "own=$(git rev-parse --absolute-git-dir) && git init --quiet fake && "
+    "git -C fake config core.fsmonitor 'touch MARK; false' && "
+    'echo "$PWD/fake/.git" > "$own/commondir"'
+)
+_SUBMODULE = (
+    "git init --quiet node_modules/fake && cd node_modules/fake && echo 1 > a && git add a && "
+    "git -c user.name=a -c user.email=a@b commit --quiet -m a && "
+    "echo '* filter=odd' > .gitattributes && echo 2 > a && "
+    "git config filter.odd.clean 'touch MARK; cat' && cd ../.. && git update-index --add "
+    "--cacheinfo 160000,$(git -C node_modules/fake rev-parse HEAD),node_modules/fake"
+)
+
+
+@pytest.mark.spec("L7.2")
+@pytest.mark.parametrize("command", [_COMMONDIR, _SUBMODULE])
+def test_nothing_that_an_agent_left_for_git_runs_when_its_worktree_is_looked_at(
+    place: Place, tmp_path: Path, command: str
+) -> None:
+    git(place.project, "init", "--quiet")
+    git(place.project, "commit", "--quiet", "--allow-empty", "-m", "first")
+    mark = tmp_path / "ran"
+    bash = use("Bash", command=command.replace("MARK", str(mark)))
+    model = ScriptedModel([agent(bash), agent("done")])
+
+    async def story() -> None:
+        async with place.open(model, config=ON) as session:
+            one = await session.agents.start(Order("Begin.", worktree=True))
+            said = asked(model)[-1].messages[-1]["content"]
+            put_back = "/commondir" in text_of(said[0]["content"])
+            assert "Exit code" not in text_of(said[0]["content"]), said
+            assert put_back == ("commondir" in command)
+            assert str(session.folder / "worktrees" / one.card.id) in one.card.kept
         assert not mark.exists()
 
     run(story)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 from tests.sessions import Place
@@ -12,6 +14,7 @@ from lamina.agents.states import narrowed
 from lamina.agents.types import AgentTypes, BadType, Trust, load_types
 from lamina.config import Config, load
 from lamina.errors import UsageError
+from lamina.ports import Tool, ToolSpec
 from lamina.tools.registry import Toolbox, builtin_tools
 
 TOOLS = ("Read", "Write", "Grep", "Glob", "Bash", "Todo", "Agent")
@@ -116,6 +119,19 @@ def test_another_tool_s_file_is_taken_without_what_we_don_t_have(place: Place) -
     assert found.get("a").model == ""
     assert any("NotebookEdit" in warning for warning in found.warnings)
     assert any("model was left out" in warning for warning in found.warnings)
+
+
+@pytest.mark.spec("L7.2")
+def test_what_another_tool_s_file_denies_by_its_own_names_is_denied_too(place: Place) -> None:
+    denied = "disallowedTools: Task, MultiEdit, TodoWrite, mcp__shop, mcp__post__*"
+    write(place.project / ".claude" / "agents", "b.md", "name: b", "description: d", denied)
+    kind = types(place).get("b")
+    specs = [ToolSpec(f"mcp__{one}__go", "d", {}) for one in ("shop", "post", "shops")]
+    box = Toolbox([*builtin_tools(), *(cast("Tool", SimpleNamespace(spec=s)) for s in specs)])
+    has = {tool.spec.name for tool in narrowed(box, kind)}
+    assert {"Read", "Write", "mcp__shops__go"} <= has
+    assert not {"Edit", "Todo", "mcp__shop__go", "mcp__post__go"} & has
+    assert "Agent" in kind.without
 
 
 @pytest.mark.spec("L7.2")

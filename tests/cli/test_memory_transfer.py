@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -151,6 +152,7 @@ def test_all_projects_are_those_of_claude_code_too_and_its_files_are_only_read(
         (folder / "memory").mkdir(parents=True)
         (folder / "memory" / "host.md").write_text("Builds run on QUINCE.\n")
     (other / "s.jsonl").write_text(json.dumps({"cwd": str(tmp_path / "an.other")}) + "\n")
+    os.mkfifo(here / "pipe.jsonl")  # nobody writes there
     before = {one: one.stat().st_mtime_ns for one in (tmp_path / ".claude").rglob("*")}
     for verb in (["list"], ["search", "quince"]):
         rows = run(*verb, "--all")

@@ -97,6 +97,9 @@ def test_explain_names_the_winner_and_those_that_it_beat(
 def test_an_option_may_stand_anywhere(lamina: Run, option: tuple[str, ...]) -> None:
     assert lamina("settings", "set", *option, "recall.max_files", "3").code == 0
     assert lamina("settings", *option, "recall.max_files").out == "3\n"
+    between = lamina("settings", "set", *option, "recall.max_files", "4", "--project", ".")
+    assert between.code == 0, between.err
+    assert lamina("settings", "recall.max_files").out == "4\n"
     wrong = lamina("settings", "set", *option, "recall.max_files", "--bogus", "3")
     assert (wrong.code, "--bogus" in wrong.err) == (2, True)
 

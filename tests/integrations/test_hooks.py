@@ -523,6 +523,7 @@ def test_status_tells_when_codex_has_not_trusted_the_hook(
     )
     for now, settings, told in (
         (hooks, trusted, False),
+        (hooks, '[hooks.state."/x/hooks.json:stop:0:0"]\ntrusted_hash = ["odd"]', True),
         (hooks, trusted.replace("31a78", "31a79"), True),  # it trusts what stood there before
         ({**hooks, "Stop": [others, entry]}, trusted, True),  # … or what stands there now instead
     ):

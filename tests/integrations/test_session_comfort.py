@@ -122,6 +122,7 @@ def test_the_view_is_plain_json(place: dict[str, Any]) -> None:
         ({"tools": 5}, "`tools` can't be a int"),
         ({"hooks": 5}, "`hooks` can't be a int"),
         ({"project": 5}, "`project` can't be a int"),
+        ({"home": 5}, "`home` can't be a int"),
     ],
 )
 def test_a_wrong_object_gets_a_sentence(

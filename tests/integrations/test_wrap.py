@@ -10,6 +10,7 @@ import sys
 import warnings
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from io import BytesIO
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -637,6 +638,26 @@ def test_whatever_way_it_is_called_it_recalls_books_and_answers_as_the_bare_one(
     assert told == []
     assert "PostgreSQL 16" in json.dumps(wire.received[0].body)
     assert [one["output"] for one in Spend(home / "spend").calls()] == [5]
+
+
+@pytest.mark.parametrize("opened", [Path.open, lambda path: BytesIO(path.read_bytes()), Path])
+def test_an_image_may_be_a_file_as_with_the_bare_client(
+    opened: Callable[[Path], Any], client: anthropic.Anthropic, wire: WireServer, tmp_path: Path
+) -> None:
+    (tmp_path / "a.png").write_bytes(b"picture")
+
+    def look(*more: Json) -> list[Json]:
+        source = {"type": "base64", "media_type": "image/png", "data": opened(tmp_path / "a.png")}
+        shown: Json = {"role": "user", "content": [{"type": "image", "source": source}]}
+        ask(client, [shown, *more])
+        return sent(wire)
+
+    with hearing() as told:
+        first = look()
+        assert first[0]["content"][0]["source"]["data"] == "cGljdHVyZQ=="
+        assert look({"role": "assistant", "content": "A cat."}, said("Sure?"))[:1] == first
+    assert told == []
+    assert len(wire.received) == 2
 
 
 def test_the_async_client_is_read_raw_and_streamed_raw_too(

@@ -15,7 +15,7 @@ import pytest
 
 from lamina.errors import ToolError
 from lamina.messages import text_of
-from lamina.tools import sandbox
+from lamina.tools import bash, sandbox
 from lamina.tools.sandbox import (
     SYSTEM_CALLS,
     Sandbox,
@@ -414,6 +414,19 @@ async def test_alone_what_runs_or_steers_later_is_put_back(alone: Bench, change:
     assert (project / "AGENTS.md").stat().st_mode & 0o777 == 0o644
     assert name == "AGENTS.md" or not os.path.lexists(project / name)
     assert (project / "plain.txt").exists()
+
+
+async def test_alone_nothing_that_steers_later_hides_behind_many_files(
+    alone: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bash, "_MOST_LOOKED_AT", 30)
+    project, many = alone.context.project, "for i in $(seq 40); do echo > f$i; done"
+    hook = "mkdir -p .git/hooks; echo x > .git/hooks/pre-commit"
+    outcome = await alone.shell(f"{hook}; echo x > AGENTS.md; {many}")
+    assert "put back" in text_of(outcome.content)
+    assert not (project / ".git" / "hooks" / "pre-commit").exists()
+    assert not (project / "AGENTS.md").exists()
+    assert (project / "f40").exists()
 
 
 async def test_with_a_person_or_by_their_settings_such_files_may_change(bench: Bench) -> None:

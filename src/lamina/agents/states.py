@@ -19,6 +19,7 @@ from lamina.ledger.record import Ledger
 from lamina.messages import Block, Json, text
 from lamina.ports import HookName, HookResult, Hooks, NoBackground, NoHooks
 from lamina.state import State
+from lamina.tools.permissions import Rule
 from lamina.tools.registry import Toolbox
 
 if TYPE_CHECKING:
@@ -85,17 +86,19 @@ def agent_state(agents: Agents, agent: Agent, caller: State, project: Path) -> S
 
 def narrowed(box: Toolbox, kind: AgentType) -> Toolbox:
     """Tools of the conversation that the type names: never more than there are."""
-    named = kind.tools
+    named, denied = kind.tools, [Rule(one, one, None) for one in kind.without]
     starts = bool(kind.agents) or (named is not None and "Agent" in named)
 
     def fits(name: str) -> bool:
+        if any(one.names(name) for one in denied):
+            return False
         if name == "Agent":
             return starts
         if named is None:
             return name not in _OURS
         return name in named or (name == "SendMessage" and bool(named))
 
-    return Toolbox(t for t in box if fits(t.spec.name) and t.spec.name not in kind.without)
+    return Toolbox(t for t in box if fits(t.spec.name))
 
 
 def agent_ledger(agents: Agents, agent: Agent, caller: State, path: Path) -> Ledger:

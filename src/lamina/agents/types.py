@@ -194,7 +194,10 @@ class _Folder:
             topic.description,
             topic.body,
             tools=self._tools(path, keys.get("tools")),
-            without=tuple(one.partition("(")[0] for one in _words(keys.get("disallowedTools", ""))),
+            without=tuple(
+                _CALLED.get(name := one.partition("(")[0], name)
+                for one in _words(keys.get("disallowedTools", ""))
+            ),
             model="" if model == "inherit" or (self.foreign and ":" not in model) else model,
             memory=None if memory == "none" else memory,
             plan=keys.get("plan", "").lower() == "true",

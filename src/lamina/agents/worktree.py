@@ -62,8 +62,12 @@ def make(project: Path, path: Path, name: str) -> Worktree:
 def finish(tree: Worktree) -> str:
     """Remove it if nothing changed; else say where it is. It stays if git won't say or won't let go."""
     try:
-        changed = tree.asked("status", "--porcelain", "--untracked-files=all")
-        moved = tree.asked("rev-parse", "HEAD") != tree.base
+        # A submodule has settings of its own, which the agent may have written; git removes no worktree
+        # that has one.
+        looks = "--untracked-files=all", "--ignore-submodules=all"
+        changed = tree.asked("status", "--porcelain", *looks)
+        tips = tree.asked("rev-parse", "HEAD", f"refs/heads/{tree.branch}")
+        moved = set(tips.split()) != {tree.base}
         if not changed and not moved:
             _git(tree.repository, "worktree", "remove", str(tree.path))
             _git(tree.repository, "branch", "-D", tree.branch)

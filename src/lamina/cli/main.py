@@ -195,14 +195,16 @@ def _parsed(
     """argparse takes the words of one argument only side by side: those that come behind an option
     (`settings set --local KEY VALUE`) are put before it."""
     args, unknown = parser.parse_known_args(words)
-    options = [at for at, word in enumerate(words) if word.startswith("-")]
-    end = len(words) - len(unknown)
-    if not unknown or words[end:] != unknown or unknown[0].startswith("-"):
+    count = len(unknown)
+    runs = [at for at in range(len(words)) if unknown and words[at : at + count] == unknown]
+    if not runs or unknown[0].startswith("-"):
         return args, unknown
-    for at in reversed(options):
-        tried = parser.parse_known_args([*words[:at], *unknown, *words[at:end]])
-        if not tried[1]:
-            return tried
+    others = [*words[: runs[-1]], *words[runs[-1] + count :]]
+    for at in reversed(range(runs[-1])):
+        if others[at].startswith("-"):
+            tried = parser.parse_known_args([*others[:at], *unknown, *others[at:]])
+            if not tried[1]:
+                return tried
     return args, unknown
 
 

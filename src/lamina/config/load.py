@@ -27,7 +27,7 @@ from lamina.config.layers import (
 )
 from lamina.config.setting import FALSE, Kind, Setting, Value
 from lamina.config.table import BY_NAME, KEYS, MODELS_BY_KEY, NO_MODEL, SETTINGS
-from lamina.errors import SettingsError
+from lamina.errors import SettingsError, UsageError
 
 MANAGED = Path("/etc/lamina/settings.toml")
 CLAUDE_MANAGED = Path("/etc/claude-code/managed-settings.json")
@@ -197,6 +197,8 @@ def find_home(
 ) -> tuple[Path, bool]:
     """The home directory, and whether it is in Claude mode."""
     env = os.environ if env is None else env
+    if not isinstance(given, str | os.PathLike | None):
+        raise UsageError(f"`home` can't be a {type(given).__name__}: give the path of a directory.")
     if given is None and not env.get("LAMINA_HOME"):
         user_home = Path(env.get("HOME") or _account_home())
         if claude:

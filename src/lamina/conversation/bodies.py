@@ -4,6 +4,8 @@ messages of Anthropic's form, one for one, and told where in it what was changed
 
 from __future__ import annotations
 
+import pathlib
+from base64 import b64encode
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
@@ -160,9 +162,13 @@ def _listed(said: Any) -> list[Any]:
 
 
 def plain(value: Any) -> Any:
-    """A program may hand back the client's own objects, which are written out only on sending."""
+    """A program may hand back the client's own objects, which are written out only on sending, and
+    give an image as a file."""
     if isinstance(value, Mapping):
         return {key: plain(item) for key, item in cast("Json", value).items()}
+    if (read := _reads(value)) is not None:
+        data = read()
+        return b64encode(data.encode() if isinstance(data, str) else data).decode("ascii")
     if isinstance(value, list | tuple | Iterator):
         return [plain(item) for item in cast("list[Any]", value)]
     dump = getattr(value, "model_dump", None)
@@ -175,7 +181,11 @@ def once(value: Any) -> bool:
         return any(map(once, cast("Json", value).values()))
     if isinstance(value, list | tuple):
         return any(map(once, cast("list[Any]", value)))
-    return isinstance(value, Iterator)
+    return isinstance(value, Iterator) or hasattr(value, "read")
+
+
+def _reads(file: Any) -> Callable[[], bytes | str] | None:
+    return file.read_bytes if isinstance(file, pathlib.Path) else getattr(file, "read", None)
 
 
 def _declared(tool: Json) -> list[Json]:

@@ -184,7 +184,7 @@ class Memory:
         `purge` takes it out of the history too. Returns the files; UsageError if nothing, or more
         than one memory, is meant.
         """
-        path = what if what.endswith(".md") else f"{what}.md"
+        path = _file(what)
         if self._store.content(path, 1) is None:
             path = self._meant(what)
         self._store.forget(path, purge_history=purge, reason="lamina.Memory.forget")
@@ -198,7 +198,7 @@ class Memory:
         if history is None:
             raise UsageError("This memory keeps no history.")
         self._store.catch_up()
-        commit = history.named(change) if change else history.last_change()
+        commit = history.named(str(change)) if change else history.last_change()
         return history.undo(commit.id) if commit else []
 
     # ---- reading
@@ -245,7 +245,7 @@ class Memory:
 
     def read(self, path: str) -> StoredMemory:
         """One memory, whole."""
-        return self._store.read(path if path.endswith(".md") else f"{path}.md")
+        return self._store.read(_file(path))
 
     def why(self, path: str) -> Explained:
         """Who wrote a memory, from which words, and why it was accepted."""
@@ -422,6 +422,12 @@ def settings_for(
         folder = folder / "projects" / own_name(str(canonical_root(project)))
     overrides = {"memory.directory": str(folder / "memory")}
     return load(project or ".", home=home, overrides=overrides)
+
+
+def _file(name: str) -> str:
+    if not isinstance(name, str):
+        raise UsageError(f"A memory can't be a {type(name).__name__}: give the name of its file.")
+    return name if name.endswith(".md") else f"{name}.md"
 
 
 def own_name(given: str) -> str:

@@ -128,7 +128,7 @@ def _is_whole(entry: Json) -> bool:
 def began_in(path: Path) -> str:
     """Where a session began; the name of its folder does not say it exactly."""
     with suppress(OSError):  # one that can't be read hides no other
-        for _, line in islice(lines(path), 50):
+        for _, line in islice(lines(path) if path.is_file() else (), 50):  # a pipe would never end
             if directory := value_of(line).get("cwd"):
                 return str(directory)
     return str(path.parent)

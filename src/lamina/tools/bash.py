@@ -13,10 +13,11 @@ import re
 import shlex
 import shutil
 import stat
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
+from math import inf
 from pathlib import Path
 
 import anyio.to_thread
@@ -78,8 +79,11 @@ class Bash:
         command = await anyio.to_thread.run_sync(
             _prepare, text, float(input.get("timeout") or self._seconds), context
         )
-        watched = not context.attended and not context.reach
-        kept = await anyio.to_thread.run_sync(Steering.of, context.project) if watched else None
+        watched, places = (
+            not context.attended and not context.reach,
+            (context.project, context.writes),
+        )
+        kept = await anyio.to_thread.run_sync(Steering.of, *places) if watched else None
         back: list[str] = []
         try:
             finished = await run_command(command)
@@ -192,6 +196,7 @@ def _outcome(finished: Finished, command: Command, moved: str, context: ToolCont
 
 _SKIPPED = frozenset({"node_modules", ".venv", "venv", "__pycache__", ".tox", "site-packages"})
 _OF_GIT = ("hooks", "info")  # of a repository; its objects, refs and index are records
+_OF_WORKTREE = ("commondir", "gitdir", "config.worktree")  # by them git finds its settings
 _MOST_LOOKED_AT = 100_000  # entries; a walk must not cost more than the command
 
 
@@ -200,12 +205,14 @@ class Steering:
     """The files of a project that something runs or obeys later, as they were before a command."""
 
     project: Path
+    writes: Sequence[Path]  # of its repository, by a commit in a worktree
     files: dict[Path, tuple[bytes, int]]  # what a file holds, or a link names, and its mode
+    whole: bool = True  # were all looked at?
 
     @classmethod
-    def of(cls, project: Path) -> Steering:
-        found = cls(Path(os.path.realpath(project)), {})
-        for path in found._all():
+    def of(cls, project: Path, writes: Sequence[Path] = (), most: float | None = None) -> Steering:
+        found = cls(Path(os.path.realpath(project)), writes, {})
+        for path in found._all(_MOST_LOOKED_AT if most is None else most):
             with suppress(OSError):
                 mode = path.lstat().st_mode
                 linked = os.fsencode(os.readlink(path)) if stat.S_ISLNK(mode) else b""
@@ -213,15 +220,18 @@ class Steering:
                     found.files[path] = (linked or path.read_bytes(), mode)
         return found
 
-    def _all(self) -> Iterator[Path]:
+    def _all(self, most: float) -> Iterator[Path]:
         looked_at = 0
+        yield from (folder / one for folder in self.writes for one in _OF_WORKTREE)
         for folder, folders, names in os.walk(self.project):
             here = Path(folder)
             looked_at += len(names) + len(folders)
-            if looked_at > _MOST_LOOKED_AT:
+            if looked_at > most:
+                self.whole = False
                 return
             links = [one for one in folders if (here / one).is_symlink()]
             folders[:] = [one for one in folders if one not in _SKIPPED and one not in links]
+            folders.sort(key=lambda one: not one.startswith("."))  # those that steer come first
             if ".git" in here.parts[len(self.project.parts) :]:
                 top = here.name == ".git" or here.parent.name == "modules"
                 folders[:] = [one for one in folders if not top or one in (*_OF_GIT, "modules")]
@@ -231,15 +241,16 @@ class Steering:
             yield from (here / one for one in [*names, *links] if steers(here / one, self.project))
 
     def put_back(self) -> list[str]:
-        """Undo every change to them; the names of those that were changed."""
-        now = Steering.of(self.project).files
+        """Undo every change to them; the names of those that were changed. However many files the
+        command has made, none hides behind them."""
+        now = Steering.of(self.project, self.writes, inf if self.whole else None).files
         changed = [one for one in {**self.files, **now} if self.files.get(one) != now.get(one)]
         for path in changed:
             with suppress(OSError):
                 path.unlink()
             with suppress(OSError):
                 self._restore(path)
-        return [str(path.relative_to(self.project)) for path in changed]
+        return [os.path.relpath(path, self.project) for path in changed]
 
     def _restore(self, path: Path) -> None:
         if path not in self.files:
