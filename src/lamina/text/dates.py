@@ -148,7 +148,7 @@ _NUMBER = r"(?P<n>\d{1,3}|" + "|".join(sorted(_SMALL_NUMBERS, key=len, reverse=T
 _MONTH = r"(?P<month>" + "|".join(sorted(_MONTHS, key=len, reverse=True)) + r")\b"
 _EN_DAY = r"(?P<weekday>monday|tuesday|wednesday|thursday|friday|saturday|sunday)\b"
 _DE_DAY = r"(?P<weekday>montag|dienstag|mittwoch|donnerstag|freitag|samstag|sonnabend|sonntag)\b"
-_ZH_DAY = r"(?P<weekday>[一二三四五六日天])(?![个天月年、\d不都只才]|一律)"
+_ZH_DAY = r"(?P<weekday>[一二三四五六日天])(?![个天月年、\d不都只才绝从总]|一律)"
 _LATIN_DAY = rf"(?P<weekday>{'|'.join(' '.join(_LATIN_DAYS).split())})\b"
 _NO_RANK = (
     r"(?! (?:century|line|column|row|test|commit|time|one|place|position|item|element|slot|page"
@@ -182,14 +182,20 @@ def _nearest(month: int, day: int, match: re.Match[str], said: date) -> date | N
 _SINCE = frozenset("since seit seitdem depuis desde".split())  # noqa: SIM905 - a word list
 _PAST = {"was", "were", "had", "did", "ended", "began", "ran", "broke", "failed", "war", "hatte"}
 _DUE = frozenset({"deadline", "due", "frist", "fällig"})
+_HABIT = {"always", "never", "only", "immer", "nie", "niemals", "nur", "toujours", "jamais"}
+_HABIT_ZH = ("总是", "从不", "绝不", "不要", "只在", "只有", "一律")
 _FUTURE = {"will", "by", "until", "till", "before", "due", "deadline", "planned", "bis", "frist"}
+
+
+def _words_before(match: re.Match[str]) -> list[str]:
+    text, at = match.string, match.start()
+    start = max(text.rfind(end, 0, at) for end in ("\n", ". ", "。", "; ")) + 1
+    return re.findall(r"\w+", text[max(start, at - 120) : at].casefold())
 
 
 def _looks_back(match: re.Match[str]) -> tuple[bool, bool, bool]:
     """Whether something is so since the day that is named, its sentence tells the past, it is due then."""
-    text, at = match.string, match.start()
-    start = max(text.rfind(end, 0, at) for end in ("\n", ". ", "。", "; ")) + 1
-    before = re.findall(r"\w+", text[max(start, at - 120) : at].casefold())
+    text, at, before = match.string, match.start(), _words_before(match)
     near = [*before[-2:], *re.findall(r"\w+", match[0].casefold())[:1]]
     since = not _SINCE.isdisjoint(near) or text[max(at - 2, 0) : at].endswith(("自", "从"))
     past = not _PAST.isdisjoint(before) and _FUTURE.isdisjoint(before)
@@ -257,7 +263,11 @@ def _weekday_in(weeks: int) -> _Resolve:
 
 def _coming_weekday(match: re.Match[str], said: date) -> date | None:
     """The next such day, or the last one that something is so since; on that very day it could mean
-    today or in a week, so neither."""
+    today or in a week, so neither. What is always or never so on a Friday is so on all of them."""
+    before, at = _words_before(match), match.start()
+    habit = not _HABIT.isdisjoint(before) or any(one in "".join(before) for one in _HABIT_ZH)
+    if habit and not _UNTIL.search(match.string, max(0, at - 12), at):
+        return None
     ahead = (_WEEKDAYS[match["weekday"].lower()] - said.weekday()) % 7
     back = 7 if _looks_back(match)[0] else 0
     return said + timedelta(days=ahead - back) if ahead else None
