@@ -103,6 +103,7 @@ class SaidDate:
     day: date
     bare: bool  # only a weekday's name, which can also mean every such day
     complete: bool = False  # it names its year, so there is nothing to write out
+    recurs: bool = False  # what is always or never so on a Friday is so on all of them
 
 
 _Resolve = Callable[[re.Match[str], date], "date | None"]
@@ -182,20 +183,14 @@ def _nearest(month: int, day: int, match: re.Match[str], said: date) -> date | N
 _SINCE = frozenset("since seit seitdem depuis desde".split())  # noqa: SIM905 - a word list
 _PAST = {"was", "were", "had", "did", "ended", "began", "ran", "broke", "failed", "war", "hatte"}
 _DUE = frozenset({"deadline", "due", "frist", "fällig"})
-_HABIT = {"always", "never", "only", "immer", "nie", "niemals", "nur", "toujours", "jamais"}
-_HABIT_ZH = ("总是", "从不", "绝不", "不要", "只在", "只有", "一律")
 _FUTURE = {"will", "by", "until", "till", "before", "due", "deadline", "planned", "bis", "frist"}
-
-
-def _words_before(match: re.Match[str]) -> list[str]:
-    text, at = match.string, match.start()
-    start = max(text.rfind(end, 0, at) for end in ("\n", ". ", "。", "; ")) + 1
-    return re.findall(r"\w+", text[max(start, at - 120) : at].casefold())
 
 
 def _looks_back(match: re.Match[str]) -> tuple[bool, bool, bool]:
     """Whether something is so since the day that is named, its sentence tells the past, it is due then."""
-    text, at, before = match.string, match.start(), _words_before(match)
+    text, at = match.string, match.start()
+    start = max(text.rfind(end, 0, at) for end in ("\n", ". ", "。", "; ")) + 1
+    before = re.findall(r"\w+", text[max(start, at - 120) : at].casefold())
     near = [*before[-2:], *re.findall(r"\w+", match[0].casefold())[:1]]
     since = not _SINCE.isdisjoint(near) or text[max(at - 2, 0) : at].endswith(("自", "从"))
     past = not _PAST.isdisjoint(before) and _FUTURE.isdisjoint(before)
@@ -263,11 +258,7 @@ def _weekday_in(weeks: int) -> _Resolve:
 
 def _coming_weekday(match: re.Match[str], said: date) -> date | None:
     """The next such day, or the last one that something is so since; on that very day it could mean
-    today or in a week, so neither. What is always or never so on a Friday is so on all of them."""
-    before, at = _words_before(match), match.start()
-    habit = not _HABIT.isdisjoint(before) or any(one in "".join(before) for one in _HABIT_ZH)
-    if habit and not _UNTIL.search(match.string, max(0, at - 12), at):
-        return None
+    today or in a week, so neither."""
     ahead = (_WEEKDAYS[match["weekday"].lower()] - said.weekday()) % 7
     back = 7 if _looks_back(match)[0] else 0
     return said + timedelta(days=ahead - back) if ahead else None
@@ -399,7 +390,7 @@ def _possible(text: str, *, complete: bool) -> Iterator[_Rule]:
             yield rule
 
 
-_UNTIL = Listed("finders.until")
+_UNTIL, _ALWAYS = Listed("finders.until"), Listed("finders.always")
 _ANNOTATED = re.compile(r"\s?[(（][^()（）]{0,12}\d{4}-\d\d-\d\d")
 _QUOTED = re.compile(
     r"(?m)^[ \t]*>.*$|<!--[^<\n]*-->|(`+)[^\n]*?\1|[\"“”„][^\"“”„\n]*[\"“”]|«[^»\n]*»|[「『][^」』\n]*[」』]"
@@ -434,7 +425,15 @@ def _hits(text: str, said: date, *, complete: bool) -> Iterator[SaidDate]:
                 at = "hit" if "hit" in pattern.groupindex else 0
                 start, end = match.span(at)
                 named = bool(match.groupdict().get("year"))
-                yield SaidDate(start, end, day, resolve is _coming_weekday, named)
+                bare = resolve is _coming_weekday
+                yield SaidDate(start, end, day, bare, named, bare and _recurs(match))
+
+
+def _recurs(match: re.Match[str]) -> bool:
+    text, at = match.string, match.start()
+    return bool(
+        _ALWAYS.search(text, max(0, at - 120), at) and not _UNTIL.search(text, max(0, at - 12), at)
+    )
 
 
 def with_absolute_dates(
@@ -453,6 +452,7 @@ def with_absolute_dates(
         habit = hit.bare and not bare and not _UNTIL.search(text, max(0, hit.start - 12), hit.start)
         if (
             hit.complete
+            or hit.recurs
             or habit
             or hit.start < start
             or abs((hit.day - said).days) > most_days
