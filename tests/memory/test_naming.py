@@ -208,3 +208,9 @@ def test_what_waited_while_its_name_was_taken_is_accepted_under_the_next(
     assert accept(store, item).path == "project_port-2.md"
     assert store.read("project_port.md").body == "The walrus answers."
     assert "ea." in store.read("project_port-2.md").body
+
+
+def test_a_title_that_is_not_the_whole_sentence_shows_it() -> None:
+    said = "We deploy on Thursdays only, so never suggest a Friday release."
+    assert title_of(said) == "We deploy on Thursdays only, so never suggest a Friday…"
+    assert title_of("Never push to main.") == "Never push to main"

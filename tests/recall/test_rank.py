@@ -334,3 +334,22 @@ def test_a_last_word_that_is_half_typed_becomes_the_word_that_most_memories_hold
         assert ranker.finished(known) == known
     ranker.add(Document("new.md", body="zebras"))
     assert ranker.finished("zeb") == "zebra"
+
+
+@pytest.mark.parametrize(
+    "word", ["database", "release", "normalise", "französische", "Überweisung"]
+)
+def test_every_beginning_of_a_word_finds_it_whatever_its_stem_and_its_accents(word: str) -> None:
+    ranker = Ranker()
+    ranker.add(Document("wanted.md", body=word))
+    ranker.add(Document("other.md", body="something else"))
+    for end in range(3, len(word) + 1):
+        [found] = ranker.search(ranker.finished(word[:end]), 1, now=0)
+        assert found.id == "wanted.md"
+
+
+def test_a_small_word_behind_others_is_finished() -> None:
+    ranker = Ranker()
+    ranker.add(Document("0.md", body="the index of the database"))
+    assert ranker.finished("sign in") == "sign in"
+    assert ranker.finished("in") == "index"

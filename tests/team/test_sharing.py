@@ -325,6 +325,22 @@ def test_a_removal_that_was_asked_for_reaches_everybody_and_can_be_undone(pair: 
     assert ana.run("team", "status", "--json")["problem"] == "", "the server has none"
 
 
+@pytest.mark.spec("T4")
+def test_a_version_that_the_server_takes_no_more_is_not_restored_anywhere(
+    pair: Pair, server: Server
+) -> None:
+    _, bob = pair
+    writer = server.database.token(bob.token)
+    assert writer is not None
+    before = server.database.state(writer.tenant, "acme/shop").etag
+    secret = {"releases.md": topic(f"The token is {GITHUB}")}
+    leaked = server.database.write(writer, "acme/shop", secret, before)
+    server.database.write(writer, "acme/shop", {"releases.md": None}, leaked.etag)
+    bob.run("team", "restore", "releases", code=2)
+    assert "secret" in bob.said
+    assert not (bob.team / "releases.md").exists()
+
+
 @pytest.mark.spec("T3")
 def test_status_diff_and_members_tell_where_one_stands(pair: Pair) -> None:
     ana, bob = pair

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from lamina.memories import Evidence, MemoryType, Proposal, Verdict
 from lamina.memory.gate import GateContext, decide
 from lamina.messages import Origin
+from lamina.text.about import without_wish
 from lamina.text.asks import question_in, told
 from lamina.text.claims import speaks_of
 from lamina.text.wishes import wish_in
@@ -224,11 +225,20 @@ def test_a_wish_to_remember_is_known(sentence: str) -> None:
         "Don't forget to run the tests",
         "Forget that I like tea.",
         "你记得我喜欢喝茶吗？",
+        "你能记住我叫什么吗？",
         "",
     ],
 )
 def test_what_only_sounds_like_a_wish_to_remember_is_none(sentence: str) -> None:
     assert wish_in(sentence) is None
+
+
+def test_the_word_that_asks_to_remember_in_chinese_is_no_part_of_what_is_kept() -> None:
+    sentence = "你能记住我们的测试数据库叫 orion-stage 吗？"
+    wish = wish_in(sentence)
+    assert wish is not None
+    assert sentence[wish.start : wish.end] == "我们的测试数据库叫 orion-stage"
+    assert without_wish(sentence) == "我们的测试数据库叫 orion-stage"
 
 
 @pytest.mark.parametrize("sentence", ["Remember that.", "please remember this!", "记住这个", "Merk dir das."])  # fmt: skip

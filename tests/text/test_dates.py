@@ -44,10 +44,21 @@ def test_it_knows_the_day_that_is_meant(text: str, day: str) -> None:
 
 @pytest.mark.parametrize(
     "text",
+    ["we never deploy on Friday", "nie ein Release am Freitag", "Releases are always on Monday",
+     "wir deployen immer am Montag", "我们只在周五部署", "不要在周五发布", "上线窗口只有周一和周五"],
+)  # fmt: skip
+def test_a_weekday_on_which_something_is_always_or_never_so_is_no_day_of_this_week(
+    text: str,
+) -> None:
+    assert with_absolute_dates(text, WEDNESDAY) == text
+
+
+@pytest.mark.parametrize(
+    "text",
     ["on Fridays", "every Friday", "freitags", "jeden Montag", "每周五", "Wednesday", "guten Morgen",
      "nächsten Freitag", "February 31", "version 3.4.5", "port 8080", "我们周四不发布", "in October",
      "on the 1st of every month", "the 3rd party", "the 2nd attempt", "am 3. Tag", "zum 2. Mal", "24/7", "for 16/9 screens", "3号楼",
-     "2 号机坏了", "not thursday any more"],
+     "2 号机坏了", "not thursday any more", "周五绝不发布"],
 )  # fmt: skip
 def test_what_recurs_or_can_mean_two_days_is_left_alone(text: str) -> None:
     assert find_dates(text, WEDNESDAY) == []

@@ -369,7 +369,7 @@ def _due(find: Find, text: str, said: date) -> str:
     """The last day that a statement speaks of, if it lies ahead; what was settled may only begin then."""
     if find.reason == finding.TOLD and not _ENDS.search(text):
         return ""
-    ahead = [hit.day for hit in find_dates(text, said) if hit.day >= said]
+    ahead = [hit.day for hit in find_dates(text, said) if hit.day >= said and not hit.recurs]
     return max(ahead).isoformat() if ahead else ""
 
 

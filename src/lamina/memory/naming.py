@@ -60,7 +60,8 @@ def title_of(text: str) -> str:
         short = whole[: max(whole.rfind(" ", 0, _TITLE_LETTERS + 1), 0) or _TITLE_LETTERS]
     cut = whole[len(short) :]
     kept = whole if limits(cut) or negates(short) != negates(whole) else short
-    return kept.rstrip(" .,;:!?。！？，")
+    bare = kept.rstrip(" .,;:!?。！？，")
+    return f"{bare}…" if len(kept) < len(whole) else bare  # "never suggest a Friday" is no rule
 
 
 def free_names(path: str, text: str = "") -> Iterator[str]:

@@ -33,7 +33,7 @@ from lamina.recall.scoring import (
 )
 from lamina.recall.term_counts import Doubles, Floats
 from lamina.text.lists import words
-from lamina.text.terms import spaced, terms
+from lamina.text.terms import folded, spaced, terms
 
 FIELDS = ("name", "description", "body")
 # What makes a vector: the words that a body opens with; one of name or description counts for nine.
@@ -183,17 +183,20 @@ class Ranker:
         """A question whose last word may be half typed, with that word as memories have it: what begins
         with it and most of them hold, or its stem. A word that they hold stays as it is."""
         typed, words = _LAST_WORD.search(query), self._postings.words
-        if not typed or not words.isdisjoint(terms(typed[0])):
+        known = terms(typed[0]) if typed else []
+        if not typed or not words.isdisjoint(known) or (typed.start() and not known):
             return query
         if not self._ordered:
             self._ordered = sorted(words)
-        start = typed[0].lower()
+        start = folded(typed[0]).lower()
         first = bisect_left(self._ordered, start)
         near = [word for word in self._ordered[first : first + _NEAR] if word.startswith(start)]
         stems = (start[:end] for end in range(len(start) - 1, max(3, len(start) - 4), -1))
         best = max(near, key=self._postings.holders, default="")
         best = best or next((one for one in stems if one in words), "")
-        return f"{query[: typed.start()]}{best}" if best else query
+        # A stem that is read as a word may be cut once more: "databas" stands for "database".
+        whole = next((best + end for end in ("", "e", "s") if terms(best + end) == [best]), "")
+        return f"{query[: typed.start()]}{whole}" if whole else query
 
     def search(
         self,

@@ -413,8 +413,10 @@ class TeamSync:
         """An earlier version again, for everybody and here."""
         self.pull()
         text = entry.content or ""
-        progress = self._place.progress()
-        self._send({entry.key: text}, progress, Pushed())
+        progress, did = self._place.progress(), Pushed()
+        self._send({entry.key: text}, progress, did)
+        if did.refused:
+            raise UsageError(did.refused[entry.key])
         path = TEAM + entry.key
         change = Change(path, self._store.content(path), text.encode())
         # Still its author's words, whoever brings them back.

@@ -103,6 +103,7 @@ class SaidDate:
     day: date
     bare: bool  # only a weekday's name, which can also mean every such day
     complete: bool = False  # it names its year, so there is nothing to write out
+    recurs: bool = False  # what is always or never so on a Friday is so on all of them
 
 
 _Resolve = Callable[[re.Match[str], date], "date | None"]
@@ -148,7 +149,7 @@ _NUMBER = r"(?P<n>\d{1,3}|" + "|".join(sorted(_SMALL_NUMBERS, key=len, reverse=T
 _MONTH = r"(?P<month>" + "|".join(sorted(_MONTHS, key=len, reverse=True)) + r")\b"
 _EN_DAY = r"(?P<weekday>monday|tuesday|wednesday|thursday|friday|saturday|sunday)\b"
 _DE_DAY = r"(?P<weekday>montag|dienstag|mittwoch|donnerstag|freitag|samstag|sonnabend|sonntag)\b"
-_ZH_DAY = r"(?P<weekday>[一二三四五六日天])(?![个天月年、\d不都只才]|一律)"
+_ZH_DAY = r"(?P<weekday>[一二三四五六日天])(?![个天月年、\d不都只才绝从总]|一律)"
 _LATIN_DAY = rf"(?P<weekday>{'|'.join(' '.join(_LATIN_DAYS).split())})\b"
 _NO_RANK = (
     r"(?! (?:century|line|column|row|test|commit|time|one|place|position|item|element|slot|page"
@@ -389,7 +390,7 @@ def _possible(text: str, *, complete: bool) -> Iterator[_Rule]:
             yield rule
 
 
-_UNTIL = Listed("finders.until")
+_UNTIL, _ALWAYS = Listed("finders.until"), Listed("finders.always")
 _ANNOTATED = re.compile(r"\s?[(（][^()（）]{0,12}\d{4}-\d\d-\d\d")
 _QUOTED = re.compile(
     r"(?m)^[ \t]*>.*$|<!--[^<\n]*-->|(`+)[^\n]*?\1|[\"“”„][^\"“”„\n]*[\"“”]|«[^»\n]*»|[「『][^」』\n]*[」』]"
@@ -424,7 +425,15 @@ def _hits(text: str, said: date, *, complete: bool) -> Iterator[SaidDate]:
                 at = "hit" if "hit" in pattern.groupindex else 0
                 start, end = match.span(at)
                 named = bool(match.groupdict().get("year"))
-                yield SaidDate(start, end, day, resolve is _coming_weekday, named)
+                bare = resolve is _coming_weekday
+                yield SaidDate(start, end, day, bare, named, bare and _recurs(match))
+
+
+def _recurs(match: re.Match[str]) -> bool:
+    text, at = match.string, match.start()
+    return bool(
+        _ALWAYS.search(text, max(0, at - 120), at) and not _UNTIL.search(text, max(0, at - 12), at)
+    )
 
 
 def with_absolute_dates(
@@ -443,6 +452,7 @@ def with_absolute_dates(
         habit = hit.bare and not bare and not _UNTIL.search(text, max(0, hit.start - 12), hit.start)
         if (
             hit.complete
+            or hit.recurs
             or habit
             or hit.start < start
             or abs((hit.day - said).days) > most_days

@@ -120,7 +120,7 @@ def _composed(text: str) -> str:
     return unicodedata.normalize("NFC", text)
 
 
-def _folded(run: str) -> str:
+def folded(run: str) -> str:
     """One form for full-width, composed and accented spellings of the same letters."""
     bare = _ACCENT.sub("", unicodedata.normalize("NFKD", run))
     return unicodedata.normalize("NFC", bare)
@@ -145,7 +145,7 @@ def _short_run_terms(run: str) -> tuple[str, ...]:
 
 
 def _terms_of_run(run: str) -> tuple[str, ...]:
-    if not run.isascii() and (plain := _folded(run)) != run:
+    if not run.isascii() and (plain := folded(run)) != run:
         return tuple(term for part in _RUN.findall(plain) for term in _terms_of_run(part))
     if not run.isascii() and (spaceless := _SPACELESS.findall(run)):
         rest = _RUN.findall(_SPACELESS.sub(" ", run))

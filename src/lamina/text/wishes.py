@@ -31,6 +31,8 @@ _AND = re.compile(r"(?i)\s*(?:and|then|und)\b")
 _BACK = re.compile(r"(?i)\b(?:that|das)\b")
 _ANCHOR = re.compile(r"(?i:\b(?:we|our|us|my)\b)|\d|[a-z]_[a-z]|https?://|`")
 _YOU_MUST = Listed("asks.you_must")
+_CAN_YOU_ZH = ("能", "可以", "可否")
+_UNKNOWN_ZH = ("什么", "谁", "哪", "怎", "多少")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,12 +66,21 @@ def _found(sentence: str) -> Wish | None:
         phrases = _phrases(lang)
         wish = phrases.wish(plain) if phrases.hinted(folded) else None
         if wish and not _is_chore(plain, wish, lang):
-            return wish
+            return _told_in_question(plain, wish)
     for lang in languages[:2]:
         wish = _phrases(lang).composed(plain) if lang in _COMPOSED else None
         if wish and not _is_chore(plain, wish, lang) and not _is_order(plain, wish):
-            return wish
+            return _told_in_question(plain, wish)
     return None
+
+
+def _told_in_question(plain: str, wish: Wish) -> Wish | None:
+    """ "你能记住我用 pnpm 吗": the last word belongs to the wish; but "…我叫什么吗" tells nothing."""
+    what = plain[wish.start : wish.end]
+    if not what.endswith("吗") or not any(one in plain[: wish.start] for one in _CAN_YOU_ZH):
+        return wish
+    told = replace(wish, end=wish.start + len(what[:-1].rstrip()))
+    return None if any(one in what for one in _UNKNOWN_ZH) else told
 
 
 def _respelt(word: re.Match[str]) -> str:
