@@ -211,3 +211,33 @@ def test_what_stands_behind_the_messages_may_come_and_go() -> None:
     for number, more in enumerate(behind, 1):
         raw = b'{"messages":[%b]%b}' % (b",".join([one] * number), more)
         assert reader.read(raw, form("/v1/messages")).given == json.loads(raw)
+
+
+@pytest.mark.parametrize(
+    ("path", "said_in", "parts_in"),
+    [
+        ("/v1/messages", "messages", "content"),
+        ("/v1/chat/completions", "messages", "content"),
+        ("/v1/responses", "input", "content"),
+        ("/v1beta/models/m:generateContent", "contents", "parts"),
+    ],
+)
+def test_a_summary_takes_the_place_of_the_first_messages_and_instructions_stay(
+    path: str, said_in: str, parts_in: str
+) -> None:
+    words: Any = [{"text": "Gone."}] if parts_in == "parts" else "Gone."
+    gone, last = {"role": "user", parts_in: words}, {"role": "user", parts_in: words, "n": 1}
+    held = [{"role": "system", "content": "Be  brief."}] if parts_in == "content" else []
+    body = {"before": 1, said_in: [gone, *held, gone, last], "behind": [2]}
+    raw = json.dumps(body, indent=3).encode()
+    changes = Changes("", folded=2 + len(held), summary='It "was".')
+    own = form(path)
+    made = spliced(raw, own, body, changes)
+    assert json.loads(made) == own.spliced(body, changes), "as lamina.wrap sends it"
+    assert [m["role"] for m in json.loads(made)[said_in]] == [
+        "user",
+        *["system"] * len(held),
+        "user",
+    ]
+    assert made.startswith(raw[: raw.index(b"{", 1)])
+    assert made.endswith(raw[raw.rindex(b'"n"') :])

@@ -204,10 +204,11 @@ class Agent:
         acts: bool = True,
         recalls: bool = False,
         lives: bool = False,
+        compacts: bool = False,
     ) -> None:
         folder.mkdir(exist_ok=True)
         self.folder, self.wire = folder, wire
-        self.acts, self.recalls, self.lives = acts, recalls, lives
+        self.acts, self.recalls, self.lives, self.compacts = acts, recalls, lives, compacts
         self.now = 1_000_000.0
         self.cache = PromptCache(now=self.now)
         self.told: list[str] = []
@@ -224,6 +225,7 @@ class Agent:
                 acts=self.acts,
                 recalls=self.recalls,
                 lives=self.lives,
+                compacts=self.compacts,
                 tell=self.told.append,
                 now=lambda: self.now,
             )

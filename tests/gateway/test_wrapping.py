@@ -103,6 +103,26 @@ def test_a_command_of_the_agent_s_own_that_is_no_session_gets_no_options(
     assert wrap("claude", "--act", "--", "mcp", "list")["args"] == ["mcp", "list"]
 
 
+def test_claude_code_keeps_tool_search_and_the_large_window_before_its_own_provider_only(
+    wrap: Callable[..., Started], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = ("ENABLE_TOOL_SEARCH", "_CLAUDE_CODE_ASSUME_FIRST_PARTY_BASE_URL")
+    for name in names:
+        monkeypatch.delenv(name, raising=False)
+
+    def given(*words: str) -> list[str | None]:
+        env = wrap("claude", *words)["env"]
+        return [env.get(name) for name in names]
+
+    assert given() == ["true", "1"]
+    assert given("--upstream", "http://127.0.0.1:9") == [None, None], "it may know neither"
+    monkeypatch.setenv("ANTHROPIC_MODEL", "opus[1m]")
+    monkeypatch.setenv(names[0], "auto:5")
+    monkeypatch.setenv(names[1], "0")
+    assert given() == ["auto:5", "0"], "the user's own"
+    assert wrap("claude")["env"]["ANTHROPIC_MODEL"] == "opus[1m]"
+
+
 def test_requests_of_our_own_are_announced_before_the_agent_has_the_screen(
     wrap: Callable[..., Started], capsys: pytest.CaptureFixture[str]
 ) -> None:

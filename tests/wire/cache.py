@@ -125,7 +125,9 @@ def _flat(body: Json) -> list[tuple[str, Json]]:
     flat = [("tool", tool) for tool in body.get("tools") or []]
     flat += [("system", block) for block in body.get("system") or []]
     for message in body["messages"]:
-        flat += [(message["role"], block) for block in message["content"]]
+        said = message["content"]
+        blocks = [{"type": "text", "text": said}] if isinstance(said, str) else said
+        flat += [(message["role"], block) for block in blocks]
     return flat
 
 

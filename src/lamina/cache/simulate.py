@@ -16,7 +16,7 @@ from typing import Any, Literal, TypeAlias
 from lamina.cache.prices import Price, cost, price_of
 from lamina.errors import UsageError
 from lamina.ledger.tokens import Counted, Traits, traits
-from lamina.messages import Block, Message, Usage
+from lamina.messages import Block, Message, Usage, text
 
 PaperBlock: TypeAlias = tuple[Hashable, int]  # (what stands for the block's bytes, tokens)
 
@@ -274,6 +274,9 @@ class Sent:
     marked: Sequence[int]  # messages that the client marked
     acts: bool  # False: it went out as it was written, and the changes are only thought of
     sent_life: int = 0  # seconds, if they are not those that the client wrote
+    folded: int = 0  # so many of the first messages have a summary in their place
+    summary: str = ""
+    window: int = 0  # tokens that the model takes, prompt and answer; 0: not known
 
 
 class Paper:
@@ -301,6 +304,8 @@ class Paper:
         keys: list[Hashable] = list(asked.hashes)
         for number, changed in new.items():
             keys[number] = (keys[number], *((at, id(block)) for at, block in changed.items()))
+        for number in range(asked.folded):
+            keys[number] = (keys[number], hash(asked.summary))
         line = self._line((asked.conversation, asked.model, asked.frame_tokens), direct, sent)
         if counted.rows >= 2 * line.learnt:  # what was weighed at the beginning is weighed again
             line.back_to(())
@@ -310,7 +315,9 @@ class Paper:
             hash_, key = asked.hashes[number], keys[number]
             blocks: list[Block] = asked.messages[number]["content"]
             whole = own = self._known(hash_, blocks)
-            if changed := new.get(number):
+            if number < asked.folded:
+                own = self._known(key, [] if number else [text(asked.summary)])
+            elif changed := new.get(number):
                 made = [changed.get(at, block) for at, block in enumerate(blocks)]
                 own = self._known(key, made, changed)
             line.add(
@@ -321,7 +328,8 @@ class Paper:
         life = asked.sent_life or asked.life
         as_sent = sent.send(line.sent, now, marks, ttl=life)
         again = partial(sent.send, line.sent, breakpoints=marks, ttl=life)
-        return Paid(price, unchanged, as_sent, line, counted, again)
+        too_long = 0 < asked.window < unchanged.prompt
+        return Paid(price, unchanged, as_sent, line, counted, again, possible=not too_long)
 
     def _known(self, key: Hashable, blocks: Sequence[Block], held: object = None) -> Traits:
         if key not in self._traits:
@@ -351,14 +359,22 @@ class Paid:
         line: _TwoWays,
         counted: Counted,
         again: Callable[[float], Usage],
+        *,
+        possible: bool = True,
     ) -> None:
+        self._possible = possible  # the provider would have taken it unchanged
         self._price, self._direct, self.sent = price, direct, sent
         self._line, self._counted = line, counted
         self.again = again  # as it was sent, once more at this time, to keep the cache
 
     def saved(self, billed: Usage) -> float:
-        """Dollars that the request costs less for its changes, by what was counted of it."""
+        """Dollars that the request costs less for its changes, by what was counted of it. What could not
+        have been sent unchanged has no other price: nothing was saved on it, if nothing was lost."""
         self._counted.learn(*self._line.more(billed.prompt))
+        less = self._less(billed)
+        return less if self._possible else min(0.0, less)
+
+    def _less(self, billed: Usage) -> float:
         price, prompt = self._price, self.sent.prompt
         if not self.sent.cache_read and billed.cache_read > billed.prompt / 2:
             # The cache is from before this gateway's start: both sides would have read it.

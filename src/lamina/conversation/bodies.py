@@ -12,7 +12,7 @@ from typing import Any, cast
 
 import msgspec
 
-from lamina.cache.spend import anthropic_usage, gemini_usage, openai_usage
+from lamina.cache.spend import anthropic_usage, count, gemini_usage, openai_usage
 from lamina.conversation.kept import Asked, Changes
 from lamina.conversation.lineage import digest_of, linked
 from lamina.ledger import tokens
@@ -38,6 +38,7 @@ _USED = ("usage", "usageMetadata")
 _HELD_ELSEWHERE = ("previous_response_id", "conversation", "prompt", "cachedContent")
 _PATHS = ("file_path", "filepath", "absolute_path", "path", "filename", "command", "cmd")
 _EXPANDS = "the original of something that was folded"  # so our MCP server describes its tool
+_OUTPUT = ("max_tokens", "max_completion_tokens", "max_output_tokens", "maxOutputTokens")
 _CLEARS = ("clear_tool_uses", "compact")  # edits that a provider makes by itself
 
 Path = tuple[str | int, ...]  # of a value within a message
@@ -80,6 +81,7 @@ class Form:
         if like is not None:
             return replace(like, messages=said, hashes=hashes, life=life)
         files = any(map(_reads_files, tools)) if files is None else files
+        sizes = {**as_object(body.get("generationConfig")), **body}
         return Asked(
             said,
             hashes,
@@ -89,6 +91,7 @@ class Form:
             files,
             not files and any(_EXPANDS in str(tool) for tool in tools),
             acts=not _clears(body),
+            output=max(count(sizes.get(name)) for name in _OUTPUT),
             frame=(blocks_of(instructed or system), tools),
         )
 
@@ -106,14 +109,23 @@ class Form:
             if added := changes.added.get(number):
                 more = self.append(message, added)
                 parts = as_list(message.get(self.parts_in))
-                message = {
-                    **message,
-                    self.parts_in: more if isinstance(more, str) else parts + more,
-                }
+                own = more if isinstance(more, str) else parts + more
+                message = {**message, self.parts_in: own}
             messages[number] = message
         if changes.folded:
-            messages = _summed_up(messages, changes.folded, changes.summary)
+            first, rest = messages[: changes.folded], messages[changes.folded :]
+            roles = [getattr(m, "role", "") or as_object(m).get("role") for m in first]
+            messages = self.summed_up(first, roles, changes.summary) + rest
         return {**body, self.said_in: messages}
+
+    def summed_up(self, said: Sequence[Any], roles: Sequence[object], summary: str) -> list[Any]:
+        """A summary of messages; instructions among them stay on their side of the first words."""
+        stays = [at for at, role in enumerate(roles) if role in ("system", "developer")]
+        lead = sum(number == at for number, at in enumerate(stays))
+        own: list[Any] = [said[at] for at in stays]
+        words = summary if self.parts_in == "content" else [{"text": summary}]
+        own.insert(lead, {"role": "user", self.parts_in: words})
+        return own
 
     def note(self, seen: list[Any], item: Any) -> None:
         """Keep what tells of usage from an item of a stream."""
@@ -129,16 +141,6 @@ class Form:
                     said = as_object(one.get(name))
                     told |= {what: value for what, value in said.items() if value is not None}
         return self.price(told) or Usage()
-
-
-def _summed_up(messages: list[Any], folded: int, summary: str) -> list[Any]:
-    """With a summary of the first ones; instructions stay on their side of the first words."""
-    roles = [getattr(m, "role", "") or as_object(m).get("role") for m in messages[:folded]]
-    stays = [at for at, role in enumerate(roles) if role in ("system", "developer")]
-    lead = sum(number == at for number, at in enumerate(stays))
-    own: list[Any] = [messages[at] for at in stays]
-    own.insert(lead, {"role": "user", "content": summary})
-    return own + messages[folded:]
 
 
 def _clears(body: Json) -> bool:
@@ -356,10 +358,8 @@ def _append_content(_: Message, added: Sequence[Block]) -> list[Json]:
 ANTHROPIC = Form("/messages", _read_anthropic, _put_anthropic, _append_anthropic, anthropic_usage)
 _CHAT = Form("/chat/completions", _read_openai, _put_openai, _append_openai, openai_usage)
 RESPONSES = Form("/responses", _read_item, _put_openai, _append_item, openai_usage, "input")
-_SAYS = "contents", "parts"
-_GEMINI = Form(
-    ":generateContent", _read_content, _put_content, _append_content, gemini_usage, *_SAYS
-)
+_READS = _read_content, _put_content, _append_content, gemini_usage
+_GEMINI = Form(":generateContent", *_READS, said_in="contents", parts_in="parts")
 
 _OPENAI = {"chat.completions": _CHAT, "responses": RESPONSES}
 # By package, the resources of a client.

@@ -24,8 +24,6 @@ from lamina.text.origins import added_by_client
 
 NO_OUTPUT = "(no output)"
 _AGAIN = "~"  # a repeated id: `call~2`
-
-
 # An entry, and for each of its blocks its place among those of the messages; -1: it has none.
 Placed = tuple[Json, Sequence[int]]
 

@@ -43,8 +43,7 @@ if TYPE_CHECKING:
 _HELD = "conversation.held"  # state entry: messages that came in, and where they stand
 _ANSWERED = "conversation.answered"  # state entry: when the last answer came, and its usage
 _ALONE = "conversation.alone"  # state entry: the provider refused what we made of it
-# Bytes of the conversations that were used last: of those in memory, of those that are at hand, and
-# of one, at least.
+# Bytes of the conversations that were used last: in memory, at hand, and of one, at least.
 _IN_MEMORY, _AT_HAND, _LEAST = 3_000_000, 1_000_000, 100_000
 _WAITS = 2.0  # seconds for another process that writes the same conversation
 _WAITING = ("autocompact", "collapse")  # its program shortens it; the first, unless we do
@@ -84,6 +83,7 @@ class Changes:
     left: tuple[int, int] = (0, 0)  # it left another one after so many messages, of so many
     folded: int = 0  # so many of the first messages, whose place
     summary: str = ""  # this takes
+    window: int = 0  # tokens that the model takes, less those of a long answer
 
     def by_message(self) -> dict[int, dict[int, Block]]:
         """The changed blocks of each message that has some, by their number in it."""
@@ -164,12 +164,12 @@ class Kept:
         self._placed = len(places)
         edited = [((row.entry, row.number), row.block) for row in projection.rows if row.edit]
         replaced = {self._stands[at]: block for at, block in edited if at in self._stands}
-        folded = self._folded() if compacted else 0
+        able, folded = self.talk.state.capabilities, self._folded() if compacted else 0
         summary = text_of([projection.rows[0].block]) if folded else ""
         shown = {n: at for n, at in self.added.items() if n >= folded}
         added = {n: dicts(projection.entries[at].get("content")) for n, at in shown.items()}
-        life = self.talk.state.capabilities.cache_ttl
-        return Changes(self.name, replaced, added, life, folded=folded, summary=summary)
+        own = replaced, added, able.cache_ttl
+        return Changes(self.name, *own, (0, 0), folded, summary, able.window)
 
 
 class Conversations:
@@ -226,12 +226,12 @@ class Conversations:
             if not name:
                 return Changes("")
             with self._opened(name) as (kept, _):
-                if kept.hashes[:depth] != asked.hashes[:depth] or kept.alone:
+                made = kept.changes(compacted=self._compacts)
+                if kept.hashes[:depth] != asked.hashes[:depth] or depth < made.folded or kept.alone:
                     return Changes("")
-                made = kept.changes()
                 replaced = {at: block for at, block in made.replaced.items() if at[0] < depth}
                 added = {at: blocks for at, blocks in made.added.items() if at < depth}
-                return Changes(name, replaced, added)
+                return replace(made, replaced=replaced, added=added)
 
     def answered(
         self, name: str, usage: Usage, model: str, *, at: float = 0.0, instead: Instead = None
@@ -335,10 +335,10 @@ class Conversations:
         before, kept.asks = kept.asks, (asked.model, asked.life, lives, *needs)
         if kept.asks == before:
             return
-        unknown = self._config.int("window.tokens") or None
-        able = capabilities(asked.model, betas=asked.betas, override=unknown)
+        size = self._config.int("window.tokens") or None
+        able = capabilities(asked.model, betas=asked.betas, override=size)
         # Prompt and answer share the window: a long answer needs more than the marks keep free.
-        longer = max(0, asked.output - self._config.int("compact.output_reserve"))
+        longer = max(0, asked.output - self._config.int("compact.output_reserve")) * self._compacts
         able = replace(able, window=able.window - min(longer, able.window // 2))
         able = replace(able, cache_ttl=asked.life, cache_choice=lives, context_management=False)
         talk.model = UnaskedModel(replace(able, cache_edits=False), asked.model)
@@ -352,8 +352,8 @@ class Conversations:
     def _recall(self, kept: Kept) -> None:
         """Memories that fit what was typed go to the end of the last message, once and for good."""
         talk, state = kept.talk, kept.talk.state
-        on = self._memory is not None and self._flags.on("recall")
-        if not on or self._memory is None or talk.held[-1]["role"] != "user":
+        typed = talk.held[-1]["role"] == "user"
+        if self._memory is None or not typed or not self._flags.on("recall"):
             return
         positions = {place[0] for place in talk.places[-1] if place is not None}
         said = [b for at in sorted(positions) for b in blocks_of_entry(state.ledger.entries[at])]

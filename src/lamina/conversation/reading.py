@@ -7,6 +7,7 @@ client wrote it. Touches nothing.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from operator import is_
 
@@ -94,6 +95,12 @@ class Body:
         followed."""
         by_message = changes.by_message()
         pieces, done, raw = list[bytes | memoryview](), 0, memoryview(self.raw)
+        if changes.folded:
+            own, spans = raw[self.start :], self.spans[: changes.folded]
+            roles = [one.value.get("role") for one in self.said[: changes.folded]]
+            first = [msgspec.Raw(own[start:end]) for start, end in spans]
+            made = _encode(self.form.summed_up(first, roles, changes.summary))[1:-1]
+            pieces, done = [raw[: self.start], made], self.start + spans[-1][1]
         for number in sorted(by_message.keys() | changes.added.keys()):
             start, end = (self.start + place for place in self.spans[number])
             new, added = by_message.get(number, {}), changes.added.get(number, ())
@@ -118,7 +125,9 @@ class Reader:
         # What was read before is not gone through again: the rest is read without it.
         at = _behind(raw, start + old.spans[same - 1][1]) if old else start
         rest = b"[%b]" % raw[at : len(raw) - len(around.tail)] if around else b""
-        array, less, raws = (0, len(rest)), at - start - 1, _list_in(rest)
+        array, less, raws = (0, len(rest)), at - start - 1, None
+        with suppress(msgspec.MsgspecError):
+            raws = _elements(rest)
         if around is None or raws is None:  # it only ends with the same bytes
             rest, less = raw[:start] + raw[at:], at - start - start
             own = _members(rest)
@@ -163,13 +172,6 @@ class Reader:
             self._bodies.insert(0, body)
         while len(self._bodies) > 1 and sum(len(one.raw) for one in self._bodies) > _HELD:
             self._bodies.pop()
-
-
-def _list_in(raw: bytes) -> list[msgspec.Raw] | None:
-    try:
-        return _elements(raw)
-    except msgspec.MsgspecError:
-        return None
 
 
 def _read(raw: bytes, form: Form) -> Said:

@@ -21,6 +21,8 @@ _SERVER = "lamina_results"  # the name by which a client knows our MCP server
 _CLAUDE_VERBS = (
     "agents auth config doctor install mcp migrate-installer plugin setup-token update upgrade"
 )
+# Else it sends all its tools each time, and takes a window of a million for one of 200,000.
+_CLAUDE_OWN = {"ENABLE_TOOL_SEARCH": "true", "_CLAUDE_CODE_ASSUME_FIRST_PARTY_BASE_URL": "1"}
 # The ways to what was left out: a folder, and a command that serves the tool expand by MCP.
 Back = tuple[str, Sequence[str]]
 _OPENCODE = {
@@ -71,11 +73,10 @@ def _claude(found: Setting) -> Launch:
         # With a space between them it would take a prompt for one more.
         return [f"{a}={b}" for a, b in (*given, ("--allowedTools", f"mcp__{_SERVER}__expand"))]
 
-    # With an address that is not the provider's own it would send all its tools each time.
-    own = upstream == PROVIDERS["anthropic"][1] and "ENABLE_TOOL_SEARCH" not in found.environment
-    search = {"ENABLE_TOOL_SEARCH": "true"} if own else {}
-
-    return Launch(upstream, arguments, lambda url, _: {"ANTHROPIC_BASE_URL": url, **search})
+    own: dict[str, str] = {}
+    if upstream == PROVIDERS["anthropic"][1]:  # it is, though the address no longer says so
+        own = {name: yes for name, yes in _CLAUDE_OWN.items() if name not in found.environment}
+    return Launch(upstream, arguments, lambda url, _: {"ANTHROPIC_BASE_URL": url, **own})
 
 
 def _codex(found: Setting) -> Launch:

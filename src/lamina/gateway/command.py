@@ -21,11 +21,19 @@ if TYPE_CHECKING:
     from lamina.config import Config
     from lamina.gateway.desk import Desk, Totals
     from lamina.gateway.server import Gateway
+    from lamina.messages import Json
 
 PROVIDERS = {
     "anthropic": ("ANTHROPIC_BASE_URL", "https://api.anthropic.com"),
     "openai": ("OPENAI_BASE_URL", "https://api.openai.com/v1"),
     "gemini": ("GOOGLE_GEMINI_BASE_URL", "https://generativelanguage.googleapis.com"),
+}
+_MORE = {
+    "--recall": "with --act: add memories that fit what was typed, where no hook of Lamina's does",
+    "--compact": "with --act: near the end of the model's window put a summary in the place of the "
+    "oldest messages",
+    "--lifetime": "choose how long Anthropic's cache lives; with --act also keep it in pauses, by "
+    "requests of Lamina's own that are paid from what was saved",
 }
 PORT = 8787
 EXAMPLES = """
@@ -60,21 +68,12 @@ def add_doing(parser: argparse.ArgumentParser) -> None:
     doing.add_argument(
         "--act", action="store_true", help="leave out what can be left out, where that pays"
     )
-    parser.add_argument(
-        "--recall",
-        action="store_true",
-        help="with --act: add memories that fit what was typed, where no hook of Lamina's does",
-    )
-    parser.add_argument(
-        "--lifetime",
-        action="store_true",
-        help="choose how long Anthropic's cache lives; with --act also keep it in pauses, by requests "
-        "of Lamina's own that are paid from what was saved",
-    )
+    for name, does in _MORE.items():
+        parser.add_argument(name, action="store_true", help=does)
 
 
 def run(args: argparse.Namespace) -> int:
-    desk = desk_for(config_of(args), acts=args.act, recalls=args.recall, lives=args.lifetime)
+    desk = desk_for(config_of(args), **doing(args))
     gateway = gateway_to(upstream_url(args.upstream), desk)
     asyncio.run(_serve(gateway, args))
     if args.json:
@@ -82,6 +81,12 @@ def run(args: argparse.Namespace) -> int:
     elif not args.quiet:
         note(summed_up(desk.totals))
     return 0
+
+
+def doing(args: argparse.Namespace) -> Json:
+    """What `desk_for` is to do."""
+    found = {"acts": args.act, "recalls": args.recall, "compacts": args.compact}
+    return {**found, "lives": args.lifetime}
 
 
 def upstream_url(name: str) -> str:
@@ -94,6 +99,7 @@ def desk_for(
     *,
     acts: bool,
     recalls: bool = False,
+    compacts: bool = False,
     lives: bool = False,
     tell: Callable[[str], None] = lambda what: note(f"Lamina: {what}"),
     now: Callable[[], float] = time.time,
@@ -102,8 +108,8 @@ def desk_for(
     from lamina.gateway.desk import Desk
     from lamina.ledger.places import find_project_folder, make_private, project_folder
 
-    if recalls and not acts:
-        raise UsageError("--recall adds to what is sent, so it needs --act.")
+    if not acts and (wish := "--recall" * recalls or "--compact" * compacts):
+        raise UsageError(f"{wish} changes what is sent, so it needs --act.")
     memory = None
     if recalls and config.bool("memory.enabled"):
         from lamina.events import quiet
@@ -117,7 +123,8 @@ def desk_for(
         make_private(folder)
     except LaminaError as error:
         tell(str(error))  # and everything goes through
-    return Desk(folder, config, acts=acts, lives=lives, tell=tell, now=now, memory=memory)
+    does = {"acts": acts, "lives": lives, "compacts": compacts}
+    return Desk(folder, config, **does, tell=tell, now=now, memory=memory)
 
 
 def gateway_to(url: str, desk: Desk | None) -> Gateway:

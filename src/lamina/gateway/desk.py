@@ -133,13 +133,14 @@ class Desk:
         now: Callable[[], float] = time.time,
         memory: MemoryIndex | None = None,
         lives: bool = False,
+        compacts: bool = False,
     ) -> None:
-        self._acts, self._tell, self.now = acts or lives, tell, now
-        self._edits, self.lives = acts, lives
+        self._acts, self._tell, self.now, self.folder = acts or lives, tell, now, folder
+        self._edits, self.lives, self._compacts = acts, lives, compacts
         self._told: set[str] = set()
         self._memory = str(memory.store.directory).encode() if memory is not None else b""
         self._conversations = Conversations(
-            folder, config, memory=memory, tell=self._complain, now=now
+            folder, config, memory=memory, compacts=compacts, tell=self._complain, now=now
         )
         self._acting: Conversations | None = None
         self._room = ExitStack()
@@ -234,6 +235,9 @@ class Desk:
             lives = lifetime.ours_to_choose(body, given, (m.value for m in read.said if m.marked))
         own_terms = {"recalls": recalls, "lives": lives, "acts": acts and self._edits}
         asked = replace(asked, model=call.model, parent=parent, **own_terms)
+        if self._compacts:
+            betas = b",".join(said for name, said in request.headers if name == b"anthropic-beta")
+            asked = replace(asked, betas=betas.decode("latin-1").replace(" ", "").split(","))
         changes = self._conversations.changes(asked)
         self._away.over(changes.conversation)
         if not parent:
@@ -253,7 +257,8 @@ class Desk:
         marked = [n for n, one in enumerate(read.said) if one.marked]
         call.marks = bool(marked) or form is not ANTHROPIC or "cache_control" in given
         frame, said = (asked.frame_tokens, asked.life), (asked.hashes, asked.messages)
-        sent = changes.by_message(), marked, self._acts, changes.life
+        sent = changes.by_message(), marked, self._acts, changes.life, changes.folded
+        sent = *sent, changes.summary, changes.window if changes.folded else 0
         on_paper = Sent(changes.conversation, asked.model, *frame, *said, *sent)
         call.paid = self._paper.send(on_paper, self.now())
 
@@ -279,7 +284,7 @@ class Desk:
     def _count(self, asked: Asked, changes: Changes) -> None:
         totals, name = self.totals, changes.conversation
         if changes.replaced:
-            totals.out[name] = len(changes.replaced)
+            totals.out[name] = max(totals.out.get(name, 0), len(changes.replaced))
         for message in asked.messages[-3:]:  # older calls were counted with the requests before
             for block in (one for one in message["content"] if one.get("type") == "tool_use"):
                 given = as_object(block.get("input"))
@@ -342,7 +347,9 @@ class Desk:
             return
         self.totals.misses += 1
         before = {at: b for at, b in changes.replaced.items() if at[0] < last.messages}
-        if before != last.changes.replaced:
+        if changes.folded != last.changes.folded:
+            whose = "Lamina put a summary in the place of the oldest messages"
+        elif before != last.changes.replaced:
             whose = "Lamina changed what was sent before, paid from what it had saved"
         elif last.frame != call.frame:
             whose = "the client changed its model, instructions or tools"

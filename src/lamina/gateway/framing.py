@@ -56,10 +56,9 @@ class Chunked:
         line, self._line = self._line.strip(), b""
         if self._last:
             return not line
-        try:
+        length = -1
+        with suppress(ValueError):
             length = int(line.partition(b";")[0], 16)
-        except ValueError:
-            length = -1
         if length < 0:
             raise h11.RemoteProtocolError("a chunk has no size")
         self._last, self._left = length == 0, length + 2 if length else 0

@@ -34,12 +34,8 @@ Event = Message | h11.Data | h11.EndOfMessage | h11.ConnectionClosed
 
 def passed_on(message: Message, *, framed: bool = True) -> Headers:
     """What goes on to the other side; without `framed` the length is for the sender to say."""
-    named = {
-        word.strip().lower()
-        for name, value in message.headers
-        if name == b"connection"
-        for word in value.split(b",")
-    }
+    told = b",".join(value for name, value in message.headers if name == b"connection")
+    named = {word.strip() for word in told.lower().split(b",")}
     off = _HOP | (named - _FRAMING) if framed else _HOP | named | _FRAMING
     return [(name, value) for name, value in message.headers.raw_items() if name.lower() not in off]
 
@@ -47,15 +43,10 @@ def passed_on(message: Message, *, framed: bool = True) -> Headers:
 class Peer:
     """One connection."""
 
-    def __init__(
-        self,
-        role: type[h11.CLIENT | h11.SERVER],
-        reader: asyncio.StreamReader,
-        writer: asyncio.StreamWriter,
-    ) -> None:
+    def __init__(self, role: type[h11.CLIENT | h11.SERVER], line: Line) -> None:
         self._role, self._renewed = role, False
         self.talk = h11.Connection(role, max_incomplete_event_size=_HEAD)
-        self._reader, self._writer = reader, writer
+        self._reader, self._writer = line
         self.since = 0.0  # when it was last used
         self._unasked: asyncio.Task[bytes] | None = None
 
@@ -188,7 +179,7 @@ class Upstream:
             await peer.close()
         if self._tls and self._trusted is None:
             self._trusted = await asyncio.to_thread(_trusted)
-        return Peer(h11.CLIENT, *await asyncio.wait_for(self._opened(), _CONNECTS))
+        return Peer(h11.CLIENT, await asyncio.wait_for(self._opened(), _CONNECTS))
 
     async def _opened(self) -> Line:
         """Through the user's proxy, which sees no more of it than where it goes; or directly."""
@@ -199,9 +190,8 @@ class Upstream:
         if proxy.username:
             who = f"{unquote(proxy.username)}:{unquote(proxy.password or '')}".encode()
             head += f"Proxy-Authorization: Basic {b64encode(who).decode()}\r\n"
-        reader, writer = await asyncio.open_connection(
-            proxy.hostname, proxy.port or 80, limit=PIECE
-        )
+        there = proxy.hostname, proxy.port or 80
+        reader, writer = await asyncio.open_connection(*there, limit=PIECE)
         try:
             writer.write(f"{head}\r\n".encode())
             with suppress(asyncio.IncompleteReadError, asyncio.LimitOverrunError):

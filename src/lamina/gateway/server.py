@@ -98,7 +98,7 @@ class Gateway:
     # ---- one connection
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        client, task = Peer(h11.SERVER, reader, writer), asyncio.current_task()
+        client, task = Peer(h11.SERVER, (reader, writer)), asyncio.current_task()
         assert task is not None  # noqa: S101 - a server runs us as a task
         self._open.add(task)
         try:

@@ -11,14 +11,13 @@ import os
 import shutil
 import signal
 import sys
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from lamina.cli.options import config_of
 from lamina.cli.terminal import harmless, note, out_json
 from lamina.errors import UsageError
-from lamina.gateway.clients import CLIENTS, Launch, Setting, kept_off_proxies
-from lamina.gateway.command import add_doing, desk_for, gateway_to, summed_up, told
+from lamina.gateway.clients import CLIENTS, Back, Launch, Setting, kept_off_proxies
+from lamina.gateway.command import add_doing, desk_for, doing, gateway_to, summed_up, told
 
 if TYPE_CHECKING:
     from lamina.config import Config
@@ -59,14 +58,13 @@ def run(args: argparse.Namespace) -> int:
     found = Setting(args.behind, dict(os.environ), config.project, upstream=args.upstream)
     launch = CLIENTS[args.client](found)
     said: list[str] = []
-    desk = desk_for(
-        config, acts=args.act, recalls=args.recall, lives=args.lifetime, tell=said.append
-    )
+    desk = desk_for(config, **doing(args), tell=said.append)
     gateway = gateway_to(launch.upstream, desk)
     gateway.stays = True
     if args.lifetime and args.act and not args.quiet:
         note("Lamina: in pauses the provider may get requests of Lamina's own (--lifetime).")
-    code = asyncio.run(_wrapped(gateway, launch, [program, *args.behind], config, acts=args.act))
+    back = _way_back(config, str(desk.folder)) if args.act else None
+    code = asyncio.run(_wrapped(gateway, launch, [program, *args.behind], back))
     if args.json:
         out_json({**told(desk.totals), "exit": code})
     elif not args.quiet:
@@ -79,17 +77,15 @@ def run(args: argparse.Namespace) -> int:
     return code
 
 
-async def _wrapped(
-    gateway: Gateway, launch: Launch, command: Sequence[str], config: Config, *, acts: bool
-) -> int:
-    from lamina.ledger.places import find_project_folder
-
-    await gateway.start()
-    program, *rest = command
-    folder = find_project_folder(config.own_home, config.project) / "conversations"
+def _way_back(config: Config, folder: str) -> Back:
     served = ["mcp", "--only", "expand", "--project", str(config.project), "--home"]
     served += [str(config.home), *["--claude"] * config.claude]
-    back = (str(folder), [sys.executable, "-P", "-m", "lamina.cli.main", *served]) if acts else None
+    return folder, [sys.executable, "-P", "-m", "lamina.cli.main", *served]
+
+
+async def _wrapped(gateway: Gateway, launch: Launch, command: list[str], back: Back | None) -> int:
+    await gateway.start()
+    program, *rest = command
     own = launch.environment(gateway.url, back)
     environment = {**os.environ, **kept_off_proxies(os.environ), **own}
     try:

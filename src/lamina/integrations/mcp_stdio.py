@@ -127,7 +127,8 @@ TOOLS: tuple[dict[str, Any], ...] = (
         "Brings back the original of something that was folded, cleared or moved out of a recorded "
         "session, by the id in its place, or the name of the file that is named there.",
         {
-            "id": _text("The id shown in the marker.", 200),
+            "id": _text("The id shown in the marker.", 1_000),
+            "from": {"type": "integer", "minimum": 0, "maximum": 10**9},
             "session": _text("The session's id, if it is not the latest.", 200),
         },
         ("id",),

@@ -18,7 +18,6 @@ from inspect import iscoroutinefunction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from lamina.cache.spend import count
 from lamina.conversation.bodies import FORMS, Form, once, plain
 from lamina.conversation.kept import Conversations
 from lamina.errors import UsageError
@@ -37,7 +36,6 @@ _MARK = "_lamina"
 # The SDKs have no public place for it: every method of a resource posts through the one, every kind of
 # stream reads from the other.
 _DOOR, _ITEMS, _RAW = "_post", "_iterator", "http_response"
-_OUTPUT = ("max_tokens", "max_completion_tokens", "max_output_tokens")
 _Client = TypeVar("_Client")
 _Sends = Callable[..., Any]
 _Asks = Callable[[str, Json], "Call | None"]
@@ -211,8 +209,7 @@ class Between:
             asked = form.asked(said, session or self._session, self._files)
             if asked is None:
                 return None
-            output = max(count(given.get(name)) for name in _OUTPUT)
-            asked = replace(asked, expands=expands, output=output, **more)
+            asked = replace(asked, expands=expands, **more)
             made = self._conversations().changes(asked)
             new = form.spliced(given, made)
             return Call(form, made.conversation, new, new is not given, made.folded, made.summary)
