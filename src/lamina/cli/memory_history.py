@@ -32,6 +32,9 @@ if TYPE_CHECKING:
     from lamina.memories import Change, Commit
     from lamina.ports import MemoryHistory, MemoryStore
 
+_WHOSE = {"typed": "You typed", "pasted": "You pasted", "tool": "A tool returned",
+          "assistant": "The assistant said", "recalled": "Memory said", "hook": "A hook said",
+          "teammate": "A teammate said", "agent": "An agent said", "system": "Lamina said"}  # fmt: skip
 _QUOTED = 3  # messages of a change that are quoted
 VERBS = ("log", "diff", "blame", "undo", "restore")
 
@@ -135,12 +138,11 @@ def grounds(commit: Commit, quotes: Quotes, most: int = 200) -> Iterator[str]:
         for origin, words in quotes.origin_text(commit.session, entry)
         if not commit.origin or origin == commit.origin
     ]
-    typed = commit.origin == "typed"
+    whose = _WHOSE.get(commit.origin, "Somebody said")
     for words, day in said[:_QUOTED]:
-        whose = "You typed" if typed else f"From {commit.origin or 'what was said'}:"
         yield f"{whose} “{one_line(words, most)}”{day}{session}."
     if not said and (commit.session or commit.origin):
-        yield f"{'From ' + commit.origin if commit.origin else 'Made'}{session}."
+        yield f"{whose + ' it' if commit.origin else 'Made'}{session}."
     if commit.reason:
         yield f"because: {to_you(commit.reason)}"
 
