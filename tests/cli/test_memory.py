@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import stat
 from collections.abc import Callable
 from pathlib import Path
@@ -169,7 +170,10 @@ def test_log_blame_and_why_say_who_from_which_words_in_which_session_and_why(
     assert lamina("chat", "-p", "remember that the mascot is a walrus", "--model", "none").code == 0
     [memory] = lamina("memory", "list", "--json").json
     [commit] = lamina("memory", "log", memory["path"], "--json").json
-    words = f"you typed in session {commit['session'][:8]}: “remember that the mascot is a walrus”"
+    [log] = (world / "home" / "projects").glob(f"*/{commit['session']}.jsonl")
+    log.write_text(re.sub(r'"ts":"[^"]+"', '"ts":"2026-05-12T12:00:00Z"', log.read_text()))
+    words = "You typed “remember that the mascot is a walrus” on 12 May 2026 in session "
+    words += f"{commit['session'][:8]}."
     name = memory["path"].removesuffix(".md")
     for ran in (
         lamina("memory", "log"),

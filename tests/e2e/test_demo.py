@@ -75,6 +75,8 @@ def test_what_to_try_next_runs_as_printed_and_shows_memories_with_their_source(
     )
     assert ran.returncode == 0, ran.stderr
     assert "feedback_dont_round_prices_anywhere" in ran.stdout
-    assert re.search(r"you typed in session \w+: “No, don't round prices", ran.stdout)
+    assert re.search(
+        r"You typed “No, don't round prices[^”]*” on \d+ \w+ \d+ in session \w+", ran.stdout
+    )
     assert "don't round prices anywhere in this project." in ran.stdout
     assert not (tmp_path / ".lamina").exists()

@@ -222,6 +222,19 @@ def test_what_comes_into_a_folder_that_was_not_there_is_told_too(page: Page, wor
         assert b"event: changed" in stream.recv(4096)
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="news come from inotify")
+def test_each_step_towards_the_first_memory_of_a_home_is_told(page: Page, world: Path) -> None:
+    memory = world / "home" / "projects" / page.server.pages._world.here / "memory"
+    with listen(page) as stream:
+        until(lambda: page.server.watch._waiting)
+        for folder in (world / "home", world / "home" / "projects", memory.parent, memory):
+            folder.mkdir()
+            assert b"event: changed" in stream.recv(4096)
+            page.get(X_Fragment="1")  # as the page does then
+        (memory / "project_first.md").write_text("The first.\n")
+        assert b"event: changed" in stream.recv(4096)
+
+
 def test_the_stream_of_changes_needs_the_cookie(page: Page) -> None:
     assert Page(page.server).ask("GET", page._of("events")).status == 401
 

@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from datetime import datetime
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +32,9 @@ if TYPE_CHECKING:
     from lamina.memories import Change, Commit
     from lamina.ports import MemoryHistory, MemoryStore
 
+_WHOSE = {"typed": "You typed", "pasted": "You pasted", "tool": "A tool returned",
+          "assistant": "The assistant said", "recalled": "Memory said", "hook": "A hook said",
+          "teammate": "A teammate said", "agent": "An agent said", "system": "Lamina said"}  # fmt: skip
 _QUOTED = 3  # messages of a change that are quoted
 VERBS = ("log", "diff", "blame", "undo", "restore")
 
@@ -111,8 +116,8 @@ def _log(args: argparse.Namespace, store: MemoryStore, history: MemoryHistory) -
     quotes = quotes_of(config_of(args))
     for commit, row in zip(commits, table(rows).splitlines(), strict=True):
         out(row)
-        for line in grounds(commit, quotes):
-            out(style(f"         {one_line(line, max(40, width() - 9))}", "dim"))
+        for line in grounds(commit, quotes, max(40, width() - 57)):  # with its day and session
+            out(style(f"         {one_line(line, max(100, width() - 9))}", "dim"))
     return 0
 
 
@@ -124,24 +129,30 @@ def quotes_of(config: Config) -> Quotes:
     return Quotes(find_project_folder(config.own_home, config.project))
 
 
-def grounds(commit: Commit, quotes: Quotes) -> Iterator[str]:
-    """What a change rests on: in which session, on which words, and why it was accepted."""
+def grounds(commit: Commit, quotes: Quotes, most: int = 200) -> Iterator[str]:
+    """What a change rests on: on which words of which day and session, and why it was accepted."""
     session = f" in session {commit.session[:8]}" if commit.session else ""
     said = [
-        words
+        (words, _day(quotes.when(commit.session, entry)))
         for entry in commit.entries
         for origin, words in quotes.origin_text(commit.session, entry)
         if not commit.origin or origin == commit.origin
     ]
-    for words in said[:_QUOTED]:
-        whose = (
-            "you typed" if commit.origin == "typed" else f"from {commit.origin or 'what was said'}"
-        )
-        yield f"{whose}{session}: “{one_line(words, 200)}”"
+    whose = _WHOSE.get(commit.origin, "Somebody said")
+    for words, day in said[:_QUOTED]:
+        yield f"{whose} “{one_line(words, most)}”{day}{session}."
     if not said and (commit.session or commit.origin):
-        yield f"{'from ' + commit.origin if commit.origin else 'made'}{session}"
+        yield f"{whose + ' it' if commit.origin else 'Made'}{session}."
     if commit.reason:
         yield f"because: {to_you(commit.reason)}"
+
+
+def _day(recorded: str) -> str:
+    """As a sentence says it: " on 12 May 2026", by this machine's clock; "" if nobody knows."""
+    with suppress(ValueError, OverflowError):
+        local = datetime.fromisoformat(recorded).astimezone()
+        return f" on {local.day} {local:%b %Y}"
+    return ""
 
 
 def to_you(reason: str) -> str:

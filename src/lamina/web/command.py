@@ -57,17 +57,14 @@ def make_server(args: argparse.Namespace) -> Server:
     try:
         from lamina.web.pages import Site
     except ImportError as error:
-        raise UsageError(
-            f"The page needs one more package. Install it: {installing('ui')}."
-        ) from error
+        raise UsageError(f"The page needs jinja2. Install it: {installing('ui')}.") from error
     if args.port > 65_535:
         raise UsageError(f"There is no port {args.port}. They end at 65535.")
     try:
         return Server(args.port, partial(Site, args))
     except OSError as error:
-        raise LaminaError(
-            f"Can't listen on port {args.port}: {error.strerror}. Give another with --port."
-        ) from error
+        why = f"Can't listen on port {args.port}: {error.strerror}. Give another with --port."
+        raise LaminaError(why) from error
 
 
 def _open(url: str) -> None:

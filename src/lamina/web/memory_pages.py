@@ -54,9 +54,11 @@ def _list(asked: Asked, project: Project) -> Screen | Answer:
     return Screen("found.html" if typing else "memories.html", "Memory", "", values)
 
 
-def page_of(asked: Asked) -> int:
+def on_page(asked: Asked, every: Sequence[Any], most: int) -> tuple[Any, dict[str, int]]:
+    """What is on the page that was asked for, and its number among how many."""
     number = asked.query.get("page", "1")
-    return max(1, int(number)) if number.isascii() and number.isdigit() and len(number) < 7 else 1
+    page = max(1, int(number)) if number.isascii() and number.isdigit() and len(number) < 7 else 1
+    return every[(page - 1) * most : page * most], {"page": page, "pages": -(-len(every) // most)}
 
 
 def kind_of(one: Memory) -> str:
@@ -64,20 +66,18 @@ def kind_of(one: Memory) -> str:
 
 
 def _page(asked: Asked, project: Project) -> dict[str, Any]:
-    kind, page = asked.query.get("type", ""), page_of(asked)
+    kind = asked.query.get("type", "")
     with project.store() as store:
         everything = store.list()
-        pinned, unreadable = store.pinned(), store.unreadable()
-        directory = store.directory
+        pinned, unreadable, directory = store.pinned(), store.unreadable(), store.directory
     counts = Counter(map(kind_of, everything))
     chosen = [one for one in everything if not kind or kind == kind_of(one)]
-    start = (page - 1) * _A_PAGE
     tabs = [(one, counts[one]) for one in (*MEMORY_TYPES, "untyped", "team") if counts[one]]
-    chosen, pages = chosen[start : start + _A_PAGE], -(-len(chosen) // _A_PAGE)
-    rows = [(_row(project, one, pinned=one.path in pinned), one.mtime) for one in chosen]
+    shown, pages = on_page(asked, chosen, _A_PAGE)
+    rows = [(_row(project, one, pinned=one.path in pinned), one.mtime) for one in shown]
     return {
-        "all": len(everything), "rows": rows, "tabs": tabs, "kind": kind, "page": page,
-        "pages": pages, "unreadable": unreadable, "directory": directory,
+        "all": len(everything), "rows": rows, "tabs": tabs, "kind": kind, **pages,
+        "unreadable": unreadable, "directory": directory,
         "agents": [*memory.agent_memories(project.config)], "bare": project.slug.partition("~")[0],
     }  # fmt: skip
 
@@ -278,9 +278,8 @@ def editable(content: bytes, path: str) -> str:
     bare = said.replace("\r\n", "")
     mixed = "\r" in bare or ("\n" in bare and bare != said) or "\0" in said
     if len(content) > EDITED or mixed or said.encode() != content:
-        raise UsageError(
-            f"{path} is too large for this page, or no plain text. Use `lamina memory edit {path}`."
-        )
+        why = f"{path} is too large for this page, or not plain text."
+        raise UsageError(f"{why} Use `lamina memory edit {path}`.")
     return said
 
 

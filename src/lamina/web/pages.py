@@ -188,8 +188,7 @@ class Site:
 
     def sorry(self, sentence: str, asked: Asked, title: str = "That did not work") -> str:
         back = url(*asked.parts[:2]) if asked.parts[:1] == ["p"] else "/"
-        values = {"sentence": sentence, "back": back}
-        screen = Screen("sorry.html", title, None, values)
+        screen = Screen("sorry.html", title, None, {"sentence": sentence, "back": back})
         return str(self._framed(asked, screen, None).body)
 
     def _framed(self, asked: Asked, screen: Screen, project: Project | None) -> Answer:

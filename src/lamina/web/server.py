@@ -208,10 +208,8 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _check_origin(self) -> None:
         """Nor may a page of somebody else use this one."""
-        origin = self.headers.get("origin")
-        strange = origin is not None and origin not in {
-            f"http://{one}" for one in self.server.names
-        }
+        ours = {None, *(f"http://{one}" for one in self.server.names)}
+        strange = self.headers.get("origin") not in ours
         if strange or self.headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
             raise _Refused(403, "This page can't be used from another one.")
 

@@ -6,6 +6,7 @@ as a tree. Reads ledgers, changes nothing.
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import suppress
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +16,7 @@ from lamina.cli import agents, context, sessions, transcript
 from lamina.errors import LaminaError
 from lamina.ledger import log, spans
 from lamina.ledger.record import Ledger
-from lamina.web.memory_pages import page_of
+from lamina.web.memory_pages import on_page
 from lamina.web.pages import Project, Screen
 from lamina.web.rendering import LONGEST
 from lamina.web.server import Asked, NotThere
@@ -39,19 +40,17 @@ def _list(asked: Asked, project: Project) -> Screen:
     files = files_of(project)
     kinds = Counter(map(transcript.agent_of, files))
     present = [one for one in agents.present(project.config)[0] if one.alive]
-    agent, page = asked.query.get("agent", ""), page_of(asked)
+    agent = asked.query.get("agent", "")
     chosen = [one for one in files if agent in ("", transcript.agent_of(one))]
-    start = (page - 1) * _A_PAGE
+    shown, pages = on_page(asked, chosen, _A_PAGE)
     rows: list[Json] = []
-    for file in chosen[start : start + _A_PAGE]:
-        try:
+    for file in shown:
+        with suppress(OSError, LaminaError):  # gone meanwhile
             stat = file.stat()
             rows.append({**_summary(file, stat.st_mtime_ns, stat.st_size), "when": stat.st_mtime})
-        except (OSError, LaminaError):
-            continue  # gone meanwhile
     values: dict[str, Any] = {
-        "rows": rows, "agents": kinds if len(kinds) > 1 else {}, "agent": agent, "present": present, "page": page,
-        "pages": -(-len(chosen) // _A_PAGE), "count": len(files),
+        "rows": rows, "agents": kinds if len(kinds) > 1 else {}, "agent": agent, "present": present,
+        "count": len(files), **pages,
     }  # fmt: skip
     return Screen("sessions.html", "Sessions", "sessions", values)
 
@@ -92,8 +91,7 @@ def _timeline(asked: Asked, project: Project, file: Path, agent: Card | None = N
     folder = file.with_suffix("")
     entries = log.read(ledger_path(folder, agent.id) if agent else file).entries
     calls = transcript.requests_of(entries, project.config.table("prices"))
-    page, pages = page_of(asked), max(1, -(-len(calls) // _CALLS))
-    newest = [*reversed(calls)][(page - 1) * _CALLS : page * _CALLS]
+    newest, pages = on_page(asked, [*reversed(calls)], _CALLS)
     typed = f"Agent {agent.name}" if agent else next((x.typed for x in calls if x.typed), "")
     there = [] if agent else agents.present(project.config)[0]
     if any(one.alive and one.session == file.stem for one in there):
@@ -101,7 +99,7 @@ def _timeline(asked: Asked, project: Project, file: Path, agent: Card | None = N
     cards = [] if agent else agents.live_cards(folder, there)
     values: dict[str, Any] = {
         "id": file.stem, "agent": transcript.agent_of(file), "sub": agent,
-        "every": calls, "calls": newest, "page": page, "pages": pages,
+        "every": calls, "calls": newest, **pages,
         "saved": sum(less for call in calls for _, less in call.edits),
         "breaks": sum(not one.get("registered") for call in calls for one in call.breaks),
         "cards": [card for card, _ in cards], "doing": {card.id: doing for card, doing in cards},

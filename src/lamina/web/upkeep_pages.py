@@ -16,6 +16,7 @@ from lamina.web.server import Answer, Asked, Message
 if TYPE_CHECKING:
     from lamina.layers.dream.runner import DreamResult
     from lamina.memories import InboxItem
+    from lamina.ports import MemoryStore
 
 _DREAMS = 20  # that have ended, in the list
 
@@ -45,13 +46,12 @@ def _review(asked: Asked, project: Project) -> Screen | Answer:
         if action == "accept-all":
             shown = asked.form.get("items", "").split()  # what came later was not seen
             items = [one for one in store.waiting() if one.id in shown]
-            return Answer(to=back, message=_accept_all(project, items))
-        name = asked.parts[3] if asked.parts[3:] else asked.form.get("item", "")
-        item = store.waiting_item(name)
+            return Answer(to=back, message=_accept_all(store, items))
+        item = store.waiting_item([*asked.parts[3:], asked.form.get("item", "")][0])
         if action == "reject":
             store.reject(item.id)
-            told_ = f"Refused: {item.proposal.path}. The same words won't be proposed again."
-            return done(back, told_)
+            path = item.proposal.path
+            return done(back, f"Refused: {path}. The same words won't be proposed again.")
         edited = typed(asked, "content") if "content" in asked.form else None
         try:
             outcome = store.accept(item.id, edited=edited, allow_secret="secret" in asked.form)
@@ -60,16 +60,15 @@ def _review(asked: Asked, project: Project) -> Screen | Answer:
         return done(back, f"Accepted. {told(outcome)}", store.newest_change(outcome.path))
 
 
-def _accept_all(project: Project, items: list[InboxItem]) -> Message:
+def _accept_all(store: MemoryStore, items: list[InboxItem]) -> Message:
     failed: list[str] = []
-    with project.store() as store:
-        for item in items:
-            try:
-                store.accept(item.id)
-            except LaminaError as error:  # one that no longer applies must not hold up the others
-                failed.append(f"{item.proposal.path}: {error}")
-    words = [f"Accepted: {len(items) - len(failed)}.", *failed]
-    return Message(" ".join(words), bad=bool(failed))
+    for item in items:
+        try:
+            store.accept(item.id)
+        except LaminaError as error:  # one that no longer applies must not hold up the others
+            failed.append(f"{item.proposal.path}: {error}")
+    words = " ".join([f"Accepted: {len(items) - len(failed)}.", *failed])
+    return Message(words, bad=bool(failed))
 
 
 # ---- the audit
@@ -118,22 +117,21 @@ def _dream(_: Asked, project: Project) -> Screen:
 
 def _dream_on(asked: Asked, project: Project) -> Answer:
     """Look what a dream would change; apply just that, or discard it; stop one that runs."""
-    from lamina.layers.dream.record import DreamRecord
-
     action, back = asked.form.get("action", ""), project.url("dream")
     shown = project.world.dreams.pop(project.slug, None)
     if action == "discard":
         return done(back, "Discarded. Memory is as it was.")
     if action == "stop":
+        from lamina.cli.dream import stop  # it brings the whole session along
+
         with project.store() as store:
-            record = DreamRecord(store.state)
-            record.ask_to_end(str(record.status().get("id", "")))
+            stop(store)
         return done(back, "The dream was asked to end. Memory stays as it was.")
     if action == "preview":
         project.world.dreams[project.slug] = _dreamt(project, dry=True)
         return Answer(to=back)
     if action != "apply" or shown is None or asked.form.get("shown") != shown.digest:
-        raise UsageError("There is nothing to apply. Look first what a dream would change.")
+        raise UsageError("There is nothing to apply. First see what a dream would change.")
     made = _dreamt(project, dry=False, prepared=shown)
     return Answer(to=back, message=Message(made.text, made.commit, bad=made.status != "completed"))
 
@@ -142,11 +140,11 @@ def _dreamt(project: Project, *, dry: bool, prepared: DreamResult | None = None)
     """Here and now: whoever waits for it sees it run in the list of dreams."""
     import anyio
 
-    from lamina.cli import dream  # it brings the whole session along
+    from lamina.cli.dream import dreamt
 
     given = {"dry_run": dry, "model": None, "quiet": True, "json": True}
     args = argparse.Namespace(**{**vars(project.args), **given})
-    return anyio.run(dream.dreamt, args, prepared)
+    return anyio.run(dreamt, args, prepared)
 
 
 SHOWN = {"inbox": _inbox, "audit": _audit, "dream": _dream}

@@ -25,34 +25,45 @@ class Watch:
     def __init__(self) -> None:
         self._news: Inotify | None = None
         self._end = os.pipe()
-        self._topics: dict[int, set[str]] = {}  # watched folder → what pages call it
+        # Watched folder → what pages call it, and the one name that they await there, if any.
+        self._topics: dict[int, set[tuple[str, str]]] = {}
         self._waiting: dict[int, str] = {}  # the end of a pipe to write to → topic
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
 
     def folders(self, topic: str, folders: Iterable[Path]) -> None:
-        """News from these folders concern the topic. One that is not there yet is left out."""
+        """News from these folders concern the topic."""
         with self._lock:
             if self._news is None and (news := Inotify.opened()):
                 self._news = news
                 self._thread = threading.Thread(target=self._read, args=[news], daemon=True)
                 self._thread.start()
             for folder in folders:
-                if self._news and (number := self._news.add(folder)) >= 0:
-                    self._topics.setdefault(number, set()).add(topic)
+                self._add(topic, folder)
+
+    def _add(self, topic: str, folder: Path, awaited: str = "") -> None:
+        """For a folder that is not there yet the nearest above it, until the next one comes."""
+        if self._news is None:
+            return
+        if (number := self._news.add(folder)) < 0 and folder != folder.parent:
+            self._add(topic, folder.parent, folder.name)
+            number = self._news.add(folder)  # it may have come meanwhile
+        if number >= 0:
+            self._topics.setdefault(number, set()).add((topic, awaited))
 
     def _read(self, news: Inotify) -> None:
         while True:
             ready, _, _ = select.select([news.file, self._end[0]], [], [])
             if self._end[0] in ready:
                 return
-            numbers = {
-                number
-                for number, name in news.read()
-                if name.endswith(_NOTED) and not name.startswith(".")
-            }
+            reports = {*news.read()}
             with self._lock:
-                topics = {topic for number in numbers for topic in self._topics.get(number, ())}
+                topics = {
+                    topic
+                    for number, name in reports
+                    for topic, awaited in self._topics.get(number, ())
+                    if name == awaited or (not awaited and name.endswith(_NOTED) and name[0] != ".")
+                }
                 for pipe, topic in self._waiting.items():
                     if topic in topics:
                         with suppress(OSError):  # full: it has been told
