@@ -50,7 +50,7 @@ memory.remote_directory memory.guidelines memory.inbox_all memory.inbox_most mem
 memory.manifest_files memory.max_file recall.stale_days recall.max_tokens recall.timeout
 instructions.excludes instructions.trust instructions.depth instructions.warn_characters
 permissions.allow sandbox.profile sandbox.unattended_reach bash.environment bash.max_timeout hooks mcp.servers
-secrets.rules anthropic.thinking anthropic.thinking_tokens anthropic.betas anthropic.headers
+mcp.wait_seconds secrets.rules anthropic.thinking anthropic.thinking_tokens anthropic.betas anthropic.headers
 anthropic.diagnostics openai.headers openai.cache_key skills.directories web.search web.fetch
 turn.recover spend.daily_cap spend.layer_caps prices bare remote
 agents.trust agents.max_dollars agents.name agents.serves agents.bridge team.repositories

@@ -27,7 +27,7 @@ from lamina.errors import ModelError, UsageError
 from lamina.events import BackgroundChanged, Emit, Event, Warned
 from lamina.layers import dream, extraction, microcompact, pauses, recall
 from lamina.ledger import edits, tokens
-from lamina.ledger.log import was_used
+from lamina.ledger.log import latest
 from lamina.ledger.places import project_folder
 from lamina.ledger.record import Ledger, fork_file
 from lamina.memory import date_reminder, day, first_reminder, known_lines, memory_section
@@ -171,6 +171,16 @@ def first_frame(state: State) -> Json:
     return edits.frame(system, tools, state.deps.model.name, _params(state), **more)
 
 
+async def _join_servers(state: State) -> None:
+    """Tools of MCP servers that answered meanwhile. A view that lacks them is framed anew, which
+    breaks the cache once if anything was sent."""
+    joined = await wiring.join_servers(state.deps, state.emit)
+    frame = state.ledger.projection.frame
+    if frame and {tool.spec.name for tool in joined} - {tool["name"] for tool in frame["tools"]}:
+        state.guard.register("tools of an MCP server joined")
+        state.ledger.append(await _measured(state, first_frame(state)))
+
+
 async def _measured(state: State, frame: Json) -> Json:
     """The frame with its size by the model's own tokeniser, where it has one here."""
     model = state.deps.model
@@ -226,9 +236,10 @@ def _stand(state: State) -> None:
             state.emit(Warned(f"{item.path}: {warning}"))
 
 
-def remind(state: State) -> None:
+async def remind(state: State) -> None:
     """Before a message of the user: the standing reminder at first, the new date after midnight.
-    Both go to the end of the view, so that no cache breaks."""
+    Both go to the end of the view, so that no cache breaks. And tools that joined."""
+    await _join_servers(state)
     now = state.deps.clock.now()
     told, today = state.ledger.state("date"), day(now)
     if told == today or not state.standing:
@@ -251,8 +262,8 @@ def _system(state: State, *, short: bool = False) -> list[Block]:
     )
     deps = state.deps
     blocks = [text(words)]
-    if deps.server_notes:
-        said = "\n\n".join(f"## {name}\n{note}" for name, note in deps.server_notes.items())
+    if deps.servers and (notes := deps.servers.instructions):
+        said = "\n\n".join(f"## {name}\n{note}" for name, note in notes.items())
         blocks.append(text(f"# What the MCP servers say about their tools\n\n{said}"))
     if deps.memory is not None and short:
         index = known_lines(deps.memory, deps.config)[:_SHORT_INDEX] or "(nothing yet)"
@@ -374,16 +385,6 @@ def place(config: Config, wanted: str | None, *, resume: bool, fork: bool) -> tu
         fork_file(path, copy)
         path = copy
     return path, not there
-
-
-def latest(folder: Path) -> str | None:
-    """The session written last in which somebody said something."""
-    try:
-        files = sorted(folder.glob("*.jsonl"), key=lambda f: f.stat().st_mtime_ns, reverse=True)
-    except OSError:
-        return None
-    used = next((file for file in files if was_used(file)), None)
-    return used.stem if used else None
 
 
 def drop_empty(path: Path) -> None:

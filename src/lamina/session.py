@@ -3,8 +3,7 @@
     async with lamina.Session.open(project=".", model="anthropic:claude-sonnet-4-6") as session:
         reply = await session.ask("…")
 
-The same with a plain `with` gives a synchronous session. Touches the session's ledger and, through
-its parts, what settings allow.
+A plain `with` gives a synchronous one. Touches its ledger and what settings allow its parts.
 """
 
 from __future__ import annotations
@@ -38,6 +37,7 @@ from lamina.events import AnyEvent, Emit, Event, TurnEnd, Warned
 from lamina.layers import compaction, notes, pauses, snip
 from lamina.layers.compaction import Compacted
 from lamina.ledger import edits
+from lamina.ledger.log import latest
 from lamina.ledger.places import find_project_folder
 from lamina.ledger.record import Ledger
 from lamina.messages import Origin, Request, Usage, text
@@ -134,7 +134,7 @@ class Session:
     def latest(project: str | Path = ".", home: str | Path | None = None) -> str | None:
         """The id of the project's session that was written last."""
         config = opening.load_config(Options(project=Path(project), home=home))
-        return opening.latest(find_project_folder(config.own_home, config.project))
+        return latest(find_project_folder(config.own_home, config.project))
 
     # ---- the conversation
 
@@ -165,7 +165,7 @@ class Session:
         if verdict.blocked or verdict.stop:
             state.emit(Warned(verdict.reason or "A hook refused this message."))
             return "blocked"
-        opening.remind(state)
+        await opening.remind(state)
         parts: list[tuple[str, Origin]] = [(prompt, "typed"), (pasted, "pasted")]
         blocks = [text(words) for words, _ in parts if words.strip()]
         origins: list[Origin] = [origin for words, origin in parts if words.strip()]

@@ -7,7 +7,7 @@ what waits for the next round. A fork gets a state of its own. Touches nothing b
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, MutableMapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from lamina.ports import MemoryStore
     from lamina.recall.memory_index import MemoryIndex
     from lamina.recall.prefetch import Recalls
+    from lamina.tools.mcp_client import McpServers
     from lamina.tools.memory_guard import MemoryGuard
 
 # Streamed pieces go to listeners only: the whole answer is in the ledger.
@@ -76,7 +77,7 @@ class Deps:
     transcript: Path
     session_id: str
     interactive: bool = False
-    server_notes: Mapping[str, str] = field(default_factory=dict[str, str])  # what MCP servers say
+    servers: McpServers | None = None  # the user's MCP servers, whose tools join when they answer
     memory: MemoryStore | None = None  # None: memory is off
     memory_index: MemoryIndex | None = None  # finds memories; None where memory is off
     guard: MemoryGuard | None = None  # gates memory files that tools change by themselves

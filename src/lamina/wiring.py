@@ -39,6 +39,7 @@ from lamina.tools.registry import Toolbox, builtin_tools
 
 if TYPE_CHECKING:
     from lamina.recall.memory_index import MemoryIndex
+    from lamina.tools.mcp_client import McpServers
     from lamina.tools.memory_guard import MemoryGuard
 
 
@@ -194,7 +195,7 @@ async def make_deps(
         toolbox.add(tool)
     for tool in options.tools:
         toolbox.add(tool if isinstance(tool, Tool) else as_tool(tool))
-    server_notes = await _add_servers(toolbox, config, emit, stack)
+    servers = await _connect_servers(config, emit, stack)
     small = SmallModel(config, options.clock)
     stack.push_async_callback(small.close)
     return Deps(
@@ -219,7 +220,7 @@ async def make_deps(
         guard=guard,
         small=small if config.str("small_model") != "none" else None,
         unattended=make_permit(config, None, interactive=False),
-        server_notes=server_notes,
+        servers=servers,
     )
 
 
@@ -240,18 +241,26 @@ def _from_settings(config: Config) -> list[Tool]:
     return tools
 
 
-async def _add_servers(
-    toolbox: Toolbox, config: Config, emit: Emit, stack: AsyncExitStack
-) -> Mapping[str, str]:
-    """The tools of the user's MCP servers; returns what each server says about them."""
+async def _connect_servers(config: Config, emit: Emit, stack: AsyncExitStack) -> McpServers | None:
+    """The user's MCP servers, which are started but not waited for."""
     if not (servers := config.table("mcp.servers")):
-        return {}
+        return None
     from lamina.tools.mcp_client import connect
 
-    connected = await connect(servers, stack, emit)
-    for tool in connected:
-        toolbox.add(tool)
-    return connected.instructions
+    return await connect(servers, stack, emit)
+
+
+async def join_servers(deps: Deps, emit: Emit) -> Sequence[Tool]:
+    """Puts the tools of MCP servers that answered since the last time into the toolbox."""
+    if deps.servers is None:
+        return ()
+    joined = await deps.servers.arrived(deps.config.float("mcp.wait_seconds"))
+    for tool in joined:
+        try:
+            deps.toolbox.add(tool)
+        except UsageError as error:
+            emit(Warned(str(error)))
+    return joined
 
 
 def make_memory(

@@ -382,6 +382,7 @@ WALK: dict[str, Live | str] = {
     "bash.max_timeout": Live(333.0, base=QUIET),
     "hooks": Live({"SessionStart": [{"command": "echo HOOKED"}]}, base=QUIET),
     "mcp.servers": Live({"gone": {"command": "/nowhere/at/all"}}, base=QUIET),
+    "mcp.wait_seconds": "tests/e2e/test_providers.py",
     "skills.directories": Live(skills, prepare=with_files, base=QUIET),
     "web.search": Live("cat", base=QUIET),
     "web.fetch": Live("cat", base=QUIET),

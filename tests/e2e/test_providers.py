@@ -12,6 +12,7 @@ from tests.sessions import run
 from tests.wire.server import Answer, WireServer, fails, says
 
 from lamina.cli.main import main
+from lamina.events import Warned
 from lamina.ledger import joining
 from lamina.session import Session
 
@@ -122,6 +123,7 @@ def test_an_mcp_server_of_the_settings_gives_its_tools_to_the_session(tmp_path: 
     place = Place(tmp_path)
     config = {
         "mcp.servers": {"shop": {"command": sys.executable, "args": [str(tmp_path / "shop.py")]}},
+        "mcp.wait_seconds": 60,
         "permissions.allow": ["mcp__shop__*"],
     }
     steps = [
@@ -135,5 +137,35 @@ def test_an_mcp_server_of_the_settings_gives_its_tools_to_the_session(tmp_path: 
     async def story() -> None:
         async with place.open(steps, config=config) as session:
             assert (await session.ask("what is tea?")).text == "twelve"
+
+    run(story)
+
+
+@pytest.mark.spec("F7")
+def test_a_silent_mcp_server_holds_no_session_up_and_its_tools_join_once_it_answers(
+    tmp_path: Path,
+) -> None:
+    from tests.sessions import Place
+    from tests.tools.test_mcp_client import PLAIN
+
+    from lamina.models.scripted import Step
+
+    script, place = tmp_path / "shop.py", Place(tmp_path)
+    servers = {"shop": {"command": sys.executable, "args": [str(script)]}}
+
+    async def story() -> None:
+        script.write_text("import sys; sys.stdin.read()")
+        config = {"mcp.servers": servers, "mcp.wait_seconds": 0}
+        async with place.open(["without"], config=config) as session:
+            reply = await session.ask("what is tea?")
+            assert reply.text == "without"
+            said = [event.message for event in reply.events if isinstance(event, Warned)]
+            assert any("shop has not answered yet" in words for words in said)
+            assert not any("mcp__" in tool["name"] for tool in session.view().tools)
+        script.write_text(PLAIN)
+        steps = [Step("with", {"tools": ["mcp__shop__add"]})]
+        config = {"mcp.servers": servers, "mcp.wait_seconds": 60}
+        async with place.open(steps, config=config, session_id=session.id, resume=True) as session:
+            assert (await session.ask("and now?")).text == "with"
 
     run(story)

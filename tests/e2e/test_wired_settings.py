@@ -222,7 +222,7 @@ def test_tools_and_words_of_mcp_servers_hooks_and_instructions_survive_a_compact
 
     async def story() -> None:
         servers = {"shop": {"command": sys.executable, "args": [str(tmp_path / "shop.py")]}}
-        config = {"notes.enabled": False, "mcp.servers": servers}
+        config = {"notes.enabled": False, "mcp.servers": servers, "mcp.wait_seconds": 60}
         steps = [use("Read", file_path="tea.txt"), answer(0, 20_000), answer(1, 20_000), "done"]
         scripted = model(steps, summary=summary())
         hooks: Any = {"SessionStart": lambda told: f"BEGUN {told['source']}"}

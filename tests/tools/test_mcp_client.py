@@ -11,7 +11,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +20,7 @@ import pytest
 
 from lamina.events import Warned
 from lamina.messages import text_of
-from lamina.ports import ToolOutcome
+from lamina.ports import Tool, ToolOutcome
 from lamina.tools.mcp_client import McpServer, McpServers, connect, server_of, tool_name
 from lamina.tools.registry import Toolbox
 
@@ -132,8 +132,8 @@ def stdio(script: Path) -> McpServer:
 class Shop:
     """An agent's toolbox with a server's tools."""
 
-    def __init__(self, bench: Bench, mcp: McpServers) -> None:
-        self.toolbox = Toolbox(mcp.tools)
+    def __init__(self, bench: Bench, tools: Sequence[Tool]) -> None:
+        self.toolbox = Toolbox(tools)
         self.context = bench.context
 
     async def call(self, tool: str, **given: Any) -> ToolOutcome:
@@ -149,8 +149,8 @@ async def test_a_servers_tools_work_like_any_other(
     monkeypatch.setenv("SECRET_KEY", "hidden")
     log = bench.root / "mcp.log"
     async with McpServers([stdio], bench.events.append, log=log) as mcp:
+        shop = Shop(bench, await mcp.arrived(60))
         assert mcp.instructions == {"my shop": "Prices are in euros."}
-        shop = Shop(bench, mcp)
         specs = {spec.name: spec for spec in shop.toolbox.specs()}
         assert list(specs) == sorted(specs)
         add = specs["mcp__my_shop__add"]
@@ -184,7 +184,7 @@ async def test_a_server_that_dies_is_said_and_started_again_once(
     bench: Bench, plain: McpServer
 ) -> None:
     async with McpServers([plain], bench.events.append) as mcp:
-        shop = Shop(bench, mcp)
+        shop = Shop(bench, await mcp.arrived(60))
         first = int(await shop.text("pid"))
         with anyio.fail_after(30):
             died = await shop.call("die")
@@ -203,7 +203,7 @@ async def test_calls_can_be_cancelled_or_take_too_long_and_servers_end_with_the_
 ) -> None:
     slow = McpServer("my shop", sys.executable, [str(plain_script)], seconds_to_answer=5)
     async with McpServers([slow], bench.events.append) as mcp:
-        shop = Shop(bench, mcp)
+        shop = Shop(bench, await mcp.arrived(60))
         pid = int(await shop.text("pid"))
         with anyio.move_on_after(0.2) as scope:
             await shop.call("hang")
@@ -232,11 +232,30 @@ async def test_servers_that_can_not_be_used_are_left_out_and_the_others_serve(
     servers = [*(server for server, _ in bad), plain, plain]
     with anyio.fail_after(60):
         async with McpServers(servers, bench.events.append) as mcp:
-            assert await Shop(bench, mcp).text("add", a=1, b=1) == "2"
+            assert await Shop(bench, await mcp.arrived(60)).text("add", a=1, b=1) == "2"
     said = [event.message for event in bench.events if isinstance(event, Warned)]
     for server, word in bad:
         assert [m for m in said if server.name in m and word in m], server.name
     assert any("exists twice" in message for message in said)
+
+
+async def test_nothing_waits_for_a_silent_server_and_its_tools_join_when_it_answers(
+    bench: Bench, tmp_path: Path
+) -> None:
+    go, slow = tmp_path / "go", tmp_path / "slow.py"
+    os.mkfifo(go)
+    slow.write_text(f"open({str(go)!r}).read()\n{PLAIN}")
+    late = McpServer("late", sys.executable, [str(slow)])
+    with anyio.fail_after(60):
+        async with McpServers([late], bench.events.append) as mcp:
+            assert [await mcp.arrived(0) for _ in range(2)] == [[], []]
+            (said,) = [event.message for event in bench.events if isinstance(event, Warned)]
+            assert "late has not answered yet" in said
+            await anyio.to_thread.run_sync(go.write_text, "")
+            names = [tool.spec.name for tool in await mcp.arrived(60)]
+            assert "mcp__late__add" in names
+            assert await mcp.arrived(60) == []
+        assert len(bench.events) == 1
 
 
 async def test_a_server_that_prints_on_stdout_serves_and_is_told_of_once(
@@ -245,7 +264,7 @@ async def test_a_server_that_prints_on_stdout_serves_and_is_told_of_once(
     plain_script.write_text(PLAIN.replace("    print(", "    print('noise')\n    print("))
     server = McpServer("my shop", sys.executable, [str(plain_script)])
     async with McpServers([server], bench.events.append) as mcp:
-        assert await Shop(bench, mcp).text("add", a=1, b=1) == "2"
+        assert await Shop(bench, await mcp.arrived(60)).text("add", a=1, b=1) == "2"
     said = [event.message for event in bench.events if isinstance(event, Warned)]
     assert len(said) == 1
     assert "my shop prints on stdout" in said[0]
@@ -274,8 +293,7 @@ async def test_the_same_over_http(bench: Bench, http: McpServer) -> None:
     table = {"my shop": {"url": http.url, "headers": {"X-Key": "k"}}}
     async with contextlib.AsyncExitStack() as stack:
         mcp = await connect(table, stack, bench.events.append)
-        assert list(mcp) == mcp.tools
-        shop = Shop(bench, mcp)
+        shop = Shop(bench, await mcp.arrived(60))
         assert mcp.instructions == {"my shop": "Prices are in euros."}
         assert await shop.text("add", a=2, b=3) == "5"
         os.kill(int(await shop.text("pid")), signal.SIGKILL)

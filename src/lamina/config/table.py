@@ -302,6 +302,9 @@ _SAFETY = (
     Setting("mcp.servers", "table", {},
             "MCP servers whose tools the agent may use: [mcp.servers.NAME] with command, args, env, cwd or url, "
             "headers; clearable = true lets old results be cleared.", adds_up=True, check=servers),
+    Setting("mcp.wait_seconds", "float", 5.0,
+            "How long after its start the first message waits for an MCP server. One that answers later joins with a "
+            "later message.", minimum=0),
     Setting("skills.directories", "strings", [],
             "Where skills are kept, each as NAME/SKILL.md, beside the folder `skills` of the home. Absolute, or from "
             "~/.", adds_up=True),

@@ -223,6 +223,16 @@ def was_used(path: Path) -> bool:
         return True  # opening it says what is wrong
 
 
+def latest(folder: Path) -> str | None:
+    """The session written last in which somebody said something."""
+    try:
+        files = sorted(folder.glob("*.jsonl"), key=lambda f: f.stat().st_mtime_ns, reverse=True)
+    except OSError:
+        return None
+    used = next((file for file in files if was_used(file)), None)
+    return used.stem if used else None
+
+
 class LogFile:
     """A session's file, open for its one writer."""
 

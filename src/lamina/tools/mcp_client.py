@@ -1,8 +1,9 @@
 """MCP servers of the host as tools: started or reached once a session, by the official package.
 
 Each server is a child process (stdio) or a URL (streamable HTTP) with a task of its own that holds
-the connection. A server that ends gives a clear error; the next call starts it again, once. What
-servers say is a stranger's word: names, descriptions and results are bounded, never trusted.
+the connection. A session opens without waiting for them: `arrived` hands their tools over. A server
+that ends gives a clear error; the next call starts it again, once. What servers say is a stranger's
+word: names, descriptions and results are bounded, never trusted.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import json
 import logging
 import os
 import re
-from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -60,7 +61,7 @@ class McpServer:
 async def connect(
     table: Mapping[str, Any], stack: contextlib.AsyncExitStack, emit: Emit
 ) -> McpServers:
-    """The servers of the setting `mcp.servers`, open until the stack closes; iterate for tools."""
+    """The servers of the setting `mcp.servers`, open until the stack closes."""
     servers = [server_of(name, fields) for name, fields in table.items()]
     return await stack.enter_async_context(McpServers(servers, emit))
 
@@ -73,7 +74,7 @@ def server_of(name: str, fields: Mapping[str, Any]) -> McpServer:
 
 
 class McpServers:
-    """All servers of a session: `async with McpServers(servers, emit) as mcp: mcp.tools`."""
+    """All servers of a session: `async with McpServers(…) as mcp: await mcp.arrived(seconds)`."""
 
     def __init__(
         self, servers: Sequence[McpServer], emit: Emit, *, log: Path | None = None
@@ -84,11 +85,15 @@ class McpServers:
         self._log = log
         self._stack = contextlib.AsyncExitStack()
         self._connections: list[_Connection] = []
-        self.tools: list[Tool] = []
+        self._waiting: list[_Connection] = []  # whose tools nobody has yet, in the settings' order
+        self._late: set[str] = set()  # of which the user was told
+        self._begun = 0.0
+        self._names: set[str] = set()
         self.instructions: dict[str, str] = {}
 
     async def __aenter__(self) -> Self:
-        """Connect to all side by side. One that can't be reached is reported and left out."""
+        """Begin to connect to all, side by side. One that can't be reached is reported and left
+        out."""
         if self._servers:
             _require_package()
         tasks = await self._stack.enter_async_context(anyio.create_task_group())
@@ -96,14 +101,9 @@ class McpServers:
         self._connections = [
             _Connection(one, tasks, self._log, self._emit) for one in self._servers
         ]
-        try:
-            async with anyio.create_task_group() as opening:
-                for connection in self._connections:
-                    opening.start_soon(self._open, connection)
-        except BaseException:
-            await self._stack.aclose()
-            raise
-        self._collect()
+        self._waiting, self._begun = list(self._connections), anyio.current_time()
+        for connection in self._connections:
+            tasks.start_soon(self._open, connection)
         return self
 
     async def __aexit__(
@@ -116,27 +116,46 @@ class McpServers:
             connection.close()
         await self._stack.aclose()
 
-    def __iter__(self) -> Iterator[Tool]:
-        return iter(self.tools)
+    async def arrived(self, seconds: float) -> list[Tool]:
+        """The tools of servers that answered since the last call. The others are waited for until
+        so many seconds after their start; theirs come with a later call."""
+        with anyio.move_on_after(max(0.0, self._begun + seconds - anyio.current_time())):
+            for connection in self._waiting:
+                await connection.tried.wait()
+        there = [one for one in self._waiting if one.tried.is_set()]
+        self._waiting = [one for one in self._waiting if not one.tried.is_set()]
+        for name in (one.server.name for one in self._waiting):
+            if name not in self._late:
+                self._late.add(name)
+                self._emit(
+                    Warned(
+                        f"The MCP server {name} has not answered yet. This goes on without it; its "
+                        "tools join with your first message after it does."
+                    )
+                )
+        return self._tools_of(there)
 
     async def _open(self, connection: _Connection) -> None:
         try:
             await connection.open()
         except ToolError as error:
             self._emit(Warned(str(error)))
+        finally:
+            connection.tried.set()
 
-    def _collect(self) -> None:
-        names: set[str] = set()
-        for connection in self._connections:
+    def _tools_of(self, connections: Sequence[_Connection]) -> list[Tool]:
+        tools: list[Tool] = []
+        for connection in connections:
             for listed in sorted(connection.listed, key=lambda one: one.name):
                 made = _McpTool(spec_of(connection.server, listed), listed.name, connection)
-                if made.spec.name in names:
+                if made.spec.name in self._names:
                     self._emit(Warned(f"The MCP tool {made.spec.name} exists twice; one is used."))
                     continue
-                names.add(made.spec.name)
-                self.tools.append(made)
+                self._names.add(made.spec.name)
+                tools.append(made)
             if connection.instructions:
                 self.instructions[connection.server.name] = connection.instructions
+        return tools
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +181,7 @@ class _Connection:
         self.server = server
         self.listed: list[ListedTool] = []
         self.instructions = ""
+        self.tried = anyio.Event()  # the first connection stands, or can't be had
         self._tasks = tasks
         self._log = log
         self._emit = emit
