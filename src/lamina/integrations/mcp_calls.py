@@ -135,8 +135,7 @@ class Calls:
         for file in self._session_files(named, "*.jsonl", "conversations/*.jsonl"):
             with suppress(LaminaError):
                 text = expand(Ledger.of(read(file).entries).projection, wanted)
-                start = int(asked.get("from") or 0)
-                end = start + _SHOWN_CHARACTERS
+                end = (start := int(asked.get("from") or 0)) + _SHOWN_CHARACTERS
                 rest = f"\n[Cut here: go on from {end}, of {len(text)} characters in all.]"
                 return text[start:end] + rest * (end < len(text))
         raise UsageError(f"Nothing in the record has the id {wanted}.")
