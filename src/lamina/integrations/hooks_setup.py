@@ -427,10 +427,8 @@ def _codex_trusts(client: Client, hooks: Json) -> bool:
     except (OSError, ValueError):
         return False
     states = as_object(as_object(value.get("hooks")).get("state"))
-    known = {
-        (at.rpartition("/")[2], str(as_object(one).get("trusted_hash")))
-        for at, one in states.items()
-    }
+    trusted = {at: str(as_object(one).get("trusted_hash")) for at, one in states.items()}
+    known = {(at.rpartition("/")[2], trust) for at, trust in trusted.items()}
     wanted = {
         (f"{client.file}:{snake}:{group}:{number}", _codex_hash(snake, as_object(entry), handler))
         for event, entries in hooks.items()
