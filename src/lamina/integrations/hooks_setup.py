@@ -428,8 +428,7 @@ def _codex_trusts(client: Client, hooks: Json) -> bool:
         return False
     states = as_object(as_object(value.get("hooks")).get("state"))
     known = {
-        (key.rpartition("/")[2], str(as_object(one).get("trusted_hash")))
-        for key, one in states.items()
+        (key.rpartition("/")[2], str(as_object(v).get("trusted_hash"))) for key, v in states.items()
     }
     wanted = {
         (f"{client.file}:{snake}:{group}:{number}", _codex_hash(snake, as_object(entry), handler))
