@@ -206,9 +206,7 @@ class Agents:
         if memory is None or not strange:
             return memory
         files = {name: data.decode(errors="replace") for name, data in strange.items()}
-        lines = [
-            f"{n}: {line}" for n, words in files.items() for line in words.splitlines() if line
-        ]
+        lines = [f"{n}: {one}" for n, text in files.items() for one in text.splitlines() if one]
         shown = "\n".join(lines[:15]) + "\n…" * (len(lines) > 15)
         question = f"show {kind.name} its memory, which others changed, in {memory.directory}"
         answer = "no" if self.ask is None else await self.ask("Agent", f"{question}:\n{shown}")

@@ -95,9 +95,8 @@ class AgentMemory:
     def open(self, config: Config, emit: Emit, heard: Callable[[], Iterable[str]]) -> MemoryStore:
         """The store; `heard` is text that the agent did not think of itself."""
         owner = f"agent {self.type}"
-        store = open_agent_store(
-            config, self.directory, self.state, owner=owner, heard=heard, emit=emit
-        )
+        place = config, self.directory, self.state
+        store = open_agent_store(*place, owner=owner, heard=heard, emit=emit)
         if self.scope == "local":
             ignore = self.directory.parent / ".gitignore"
             if not ignore.exists():

@@ -92,10 +92,8 @@ def narrowed(box: Toolbox, kind: AgentType) -> Toolbox:
     def fits(name: str) -> bool:
         if any(one.names(name) for one in denied):
             return False
-        if name == "Agent":
-            return starts
-        if named is None:
-            return name not in _OURS
+        if named is None or name == "Agent":
+            return starts if name == "Agent" else name not in _OURS
         return name in named or (name == "SendMessage" and bool(named))
 
     return Toolbox(t for t in box if fits(t.spec.name))

@@ -189,15 +189,13 @@ class _Folder:
         memory, model = keys.get("memory") or "none", keys.get("model", "")
         if memory not in ("none", "user", "project", "local"):
             raise BadType(f"{path}: memory must be user, project or local, not {memory!r}.")
+        denied = (one.partition("(")[0] for one in _words(keys.get("disallowedTools", "")))
         return AgentType(
             name,
             topic.description,
             topic.body,
             tools=self._tools(path, keys.get("tools")),
-            without=tuple(
-                _CALLED.get(name := one.partition("(")[0], name)
-                for one in _words(keys.get("disallowedTools", ""))
-            ),
+            without=tuple(_CALLED.get(one, one) for one in denied),
             model="" if model == "inherit" or (self.foreign and ":" not in model) else model,
             memory=None if memory == "none" else memory,
             plan=keys.get("plan", "").lower() == "true",
@@ -236,9 +234,8 @@ class _Folder:
             if not self.foreign or not kept:
                 known = ", ".join(self.tools)
                 raise BadType(f"{path} names tools that don't exist: {listed}. Tools: {known}.")
-            self.warnings.append(
-                f"{path}: these tools don't exist here and were left out: {listed}."
-            )
+            told = f"{path}: these tools don't exist here and were left out: {listed}."
+            self.warnings.append(told)
         return kept
 
 

@@ -62,13 +62,10 @@ def make(project: Path, path: Path, name: str) -> Worktree:
 def finish(tree: Worktree) -> str:
     """Remove it if nothing changed; else say where it is. It stays if git won't say or won't let go."""
     try:
-        # A submodule has settings of its own, which the agent may have written; git removes no worktree
-        # that has one.
-        looks = "--untracked-files=all", "--ignore-submodules=all"
-        changed = tree.asked("status", "--porcelain", *looks)
+        # A submodule obeys settings that the agent may have written; a worktree with one stays anyway.
+        changed = tree.asked("status", "--porcelain", "-uall", "--ignore-submodules=all")
         tips = tree.asked("rev-parse", "HEAD", f"refs/heads/{tree.branch}")
-        moved = set(tips.split()) != {tree.base}
-        if not changed and not moved:
+        if not changed and set(tips.split()) == {tree.base}:
             _git(tree.repository, "worktree", "remove", str(tree.path))
             _git(tree.repository, "branch", "-D", tree.branch)
             return ""

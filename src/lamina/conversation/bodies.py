@@ -168,7 +168,8 @@ def plain(value: Any) -> Any:
     give an image as a file."""
     if isinstance(value, Mapping):
         return {key: plain(item) for key, item in cast("Json", value).items()}
-    if (read := _reads(value)) is not None:
+    read = value.read_bytes if isinstance(value, pathlib.Path) else getattr(value, "read", None)
+    if read is not None:
         data = read()
         return b64encode(data.encode() if isinstance(data, str) else data).decode("ascii")
     if isinstance(value, list | tuple | Iterator):
@@ -184,10 +185,6 @@ def once(value: Any) -> bool:
     if isinstance(value, list | tuple):
         return any(map(once, cast("list[Any]", value)))
     return isinstance(value, Iterator) or hasattr(value, "read")
-
-
-def _reads(file: Any) -> Callable[[], bytes | str] | None:
-    return file.read_bytes if isinstance(file, pathlib.Path) else getattr(file, "read", None)
 
 
 def _declared(tool: Json) -> list[Json]:

@@ -427,8 +427,9 @@ def _codex_trusts(client: Client, hooks: Json) -> bool:
     except (OSError, ValueError):
         return False
     states = as_object(as_object(value.get("hooks")).get("state"))
-    trusted = {at: str(as_object(one).get("trusted_hash")) for at, one in states.items()}
-    known = {(at.rpartition("/")[2], trust) for at, trust in trusted.items()}
+    known = {
+        (key.rpartition("/")[2], str(as_object(v).get("trusted_hash"))) for key, v in states.items()
+    }
     wanted = {
         (f"{client.file}:{snake}:{group}:{number}", _codex_hash(snake, as_object(entry), handler))
         for event, entries in hooks.items()

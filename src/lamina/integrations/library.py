@@ -184,8 +184,7 @@ class Memory:
         `purge` takes it out of the history too. Returns the files; UsageError if nothing, or more
         than one memory, is meant.
         """
-        path = _file(what)
-        if self._store.content(path, 1) is None:
+        if self._store.content(path := _file(what), 1) is None:
             path = self._meant(what)
         self._store.forget(path, purge_history=purge, reason="lamina.Memory.forget")
         if purge:
