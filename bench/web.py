@@ -351,7 +351,7 @@ def pictures(root: Path) -> int:
     folder = project_folder(home, project)
     own = max(folder.glob("*.jsonl"), key=lambda file: file.stat().st_size).stem
     memory = next(one.name for one in (folder / "memory").glob("feedback_dont*.md"))
-    pages = {"memory": "", "search": "?q=deploy", "one": f"/m/{memory}", "edit": f"/edit/{memory}",
+    pages = {"memory": "", "search": "?q=screenshots+test", "one": f"/m/{memory}", "edit": f"/edit/{memory}",
              "inbox": "/inbox", "history": "/history", "audit": "/audit", "dream": "/dream",
              "sessions": "/sessions", "session": f"/s/{own}", "view": f"/s/{own}/view/2",
              "agent": f"/s/{own}/agent/bb22", "money": "/money", "scope": "~reviewer",
