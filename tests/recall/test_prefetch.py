@@ -107,6 +107,23 @@ def test_an_unrelated_question_one_word_or_a_quote_recalls_nothing(
 
 
 @pytest.mark.spec("M7")
+def test_a_question_in_a_longer_message_finds_what_it_finds_alone(place: Place) -> None:
+    more = (
+        "I had a long day with the build server and two meetings. {} Remember that I prefer tabs. "
+        "Then rename the helper in parser.py and run the tests again."
+    )
+
+    async def story() -> None:
+        async with place.open(["pelican", "ok"]) as session:
+            await session.ask(more.format("The weather was fine."))
+            assert "Memory (saved" not in said(session)
+            await session.ask(more.format("Which host has the staging database?"))
+            assert STAGING in said(session)
+
+    run(story)
+
+
+@pytest.mark.spec("M7")
 def test_what_was_not_typed_asks_for_nothing(place: Place) -> None:
     async def story() -> None:
         hooks = {"UserPromptSubmit": lambda _: {"additionalContext": "staging database host"}}

@@ -24,6 +24,7 @@ from lamina.recall import CONFIDENT, SURE, Match
 from lamina.recall.memory_index import MEANING_SECONDS, NOT_THEIRS, MemoryIndex, sources
 from lamina.text.origins import typed_parts
 from lamina.text.terms import terms
+from lamina.text.wording import sentences
 
 if TYPE_CHECKING:
     from lamina.config import Config
@@ -40,6 +41,8 @@ _SCHEMA: Json = {
     "additionalProperties": False,
 }
 _LONGEST_QUESTION = 2_000
+_ASKS = ("?", "？")
+_MOST_QUESTIONS = 3  # of one message, each looked for by itself
 _LONGEST_LINE = 300
 _LONGEST_WORD = 500  # of the selector's answer, in the record
 
@@ -279,9 +282,7 @@ class Prefetch:
     def _rank(self) -> None:
         asked, selector = self.request, self.selector
         most = RANKED if selector else max(FEW, self.limits.files)
-        every = self.index.search(
-            asked.question, most + len(asked.exclude), now=asked.now, tools=asked.tools
-        )
+        every = _found(self.index, asked, most + len(asked.exclude))
         fits = [one.id for one in every if one.confidence >= CONFIDENT]
         self.in_view = [path for path in fits if path in asked.exclude]
         ranked = [Candidate(one) for one in every if one.id not in asked.exclude][:most]
@@ -332,15 +333,29 @@ def recall_now(
     index: MemoryIndex, asked: RecallRequest, limits: Limits
 ) -> list[tuple[Memory, str]]:
     """The ranker's choice, however long that takes: for a caller that has no turn."""
-    matches = index.search(
-        asked.question,
-        max(FEW, limits.files),
-        now=asked.now,
-        tools=asked.tools,
-        exclude=asked.exclude,
-        seconds=MEANING_SECONDS,
-    )
+    most = max(FEW, limits.files)
+    matches = _found(index, asked, most, exclude=asked.exclude, seconds=MEANING_SECONDS)
     return _read(index.store, by_rank([*map(Candidate, matches)], limits.files, _NO_MODEL))
+
+
+def _found(index: MemoryIndex, asked: RecallRequest, most: int, **more: Any) -> list[Match]:
+    """What fits the whole message, then what fits a question in it: other sentences beside a question
+    share their words with no memory that answers it, and so make it look less sure."""
+    found: dict[str, Match] = {}
+    for words in (asked.question, *_questions(asked.question)):
+        for one in index.search(words, most, now=asked.now, tools=asked.tools, **more):
+            known = found.get(one.id, one)
+            found[one.id] = one if one.confidence > known.confidence else known
+    return list(found.values())
+
+
+def _questions(message: str) -> list[str]:
+    """The sentences of a longer message that ask something."""
+    if not any(mark in message for mark in _ASKS):
+        return []
+    every = sentences(message[:_LONGEST_QUESTION])
+    asked = [one for one in every if one.endswith(_ASKS) and question_in(one)]
+    return asked[:_MOST_QUESTIONS] if len(every) > 1 else []
 
 
 def _read(store: MemoryStore, selection: Selection) -> list[tuple[Memory, str]]:
