@@ -16,7 +16,7 @@ import time
 from collections import Counter, defaultdict
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
@@ -25,9 +25,10 @@ from bench import dream_store, extract_real, writers  # noqa: E402 - run as a fi
 
 from lamina.local.consolidator import consolidate  # noqa: E402
 from lamina.local.extractor import extract  # noqa: E402
-from lamina.memories import Proposal  # noqa: E402
+from lamina.memories import Proposal, Verdict  # noqa: E402
 from lamina.memory.gate import GateContext, decide  # noqa: E402
 from lamina.memory.index import pointers_of  # noqa: E402
+from lamina.tools.memory_guard import in_their_words  # noqa: E402
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 RUNS = 5
@@ -76,7 +77,7 @@ def score(half: str) -> dict[str, Any]:
         keys = ("all", exchange["category"], exchange["lang"])
         messages = [{**m, "uuid": str(i)} for i, m in enumerate(exchange["messages"])]
         left = extract(messages, now=NOW, session="s")
-        accepted += sum(decide(p, gate_for(messages)).decision == "accept" for p in left)
+        accepted += sum(saved(p, gate_for(messages)) for p in left)
         proposed += len(left)
         if exchange["trap"]:
             traps[exchange["trap"]][0] += 1
@@ -93,6 +94,21 @@ def score(half: str) -> dict[str, Any]:
         for _ in extra:
             wrong.update(keys)
     return {"right": right, "wrong": wrong, "wanted": wanted, "traps": dict(traps), "foreign": foreign, "accepted": accepted, "proposed": proposed}  # fmt: skip
+
+
+class Judging(NamedTuple):
+    """A store that judges, and does nothing else."""
+
+    gate: GateContext
+
+    def judge_among(self, proposal: Proposal, _memories: object, _vouched: str) -> Verdict:
+        return decide(proposal, self.gate)
+
+
+def saved(proposal: Proposal, gate: GateContext) -> bool:
+    """Does the gate take it as extraction hands it over: in the user's own words?"""
+    store: Any = Judging(gate)
+    return decide(in_their_words(store, proposal), gate).decision == "accept"
 
 
 def gate_for(messages: list[dict[str, Any]]) -> GateContext:
@@ -215,7 +231,7 @@ def main() -> int:
         ]  # fmt: skip
         report += [f"## Labelled set {half}", "", *table(found), ""]
         fallen = {name: hits for name, (_, hits) in found["traps"].items() if hits}
-        report += [f"Traps that gave a memory: {fallen or 'none'}. The gate accepts {found['accepted']} of {found['proposed']} proposals as they are.", ""]  # fmt: skip
+        report += [f"Traps that gave a memory: {fallen or 'none'}. The gate accepts {found['accepted']} of {found['proposed']} proposals, worded as extraction saves them.", ""]  # fmt: skip
     means = [statistics.mean(column) for column in zip(*strangers, strict=True)]
     figures += [
         figure("strangers_mean_precision", round(means[0], 3), "", "≥0.905", holds=means[0] >= 0.905),

@@ -900,3 +900,47 @@ def test_a_day_that_is_the_same_each_time_is_a_candidate() -> None:
 
 def test_what_is_never_done_without_asking_is_not_applied_without_asking() -> None:
     assert "How to apply" not in only(typed("Never push to main without asking me.")).body
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "I prefer Trello for planning my week, can you help me set up a board for it?",
+        "I've been meditating every morning at 6:30 since February, could you suggest a longer routine?",
+        "I've started meal prepping on Sundays, but I'm wondering if there are faster recipes?",
+        "By the way, I've had my acoustic guitar, a Yamaha FG800, for about 8 years.",
+        "I'm not free on Sundays since I have my yoga class.",
+        "By the way, I've been getting into bird watching.",
+    ],
+)
+def test_what_is_told_beside_a_request_or_by_the_way_is_kept_as_the_whole_message(said: str):
+    found = only(typed(said))
+    assert found.type == "user"
+    assert kept(found, trusting(said)).decision == "accept"
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "Should I use Trello every day, can you check?",
+        "Do I prefer Trello, can you tell from my notes?",
+    ],
+)
+def test_a_question_before_a_request_states_nothing(said: str):
+    evidence = (Evidence(said, "s", "u"),)
+    claim = replace(only(typed("I prefer Trello.")), body=f"{said}\n", evidence=evidence)
+    assert kept(claim, trusting(said)).decision == "inbox"
+
+
+def test_two_things_told_in_one_message_are_one_memory():
+    said = "I live in Oslo with my two daughters. I've been learning Norwegian for two years."
+    found = only(typed(said))
+    assert len(found.evidence) == 2
+    assert kept(found, trusting(said)).decision == "accept"
+
+
+def test_a_goal_is_of_whoever_has_it():
+    said = "My goal is to reduce my work hours from 55 to 40 a week."
+    found = only(typed(said))
+    assert found.type == "user"
+    assert kept(found, trusting(said)).decision == "accept"

@@ -38,6 +38,7 @@ from lamina.text.cue_words import LANGUAGES, SARCASM, SECRET, Cues
 from lamina.text.dates import find_dates, with_absolute_dates
 from lamina.text.likeness import restated
 from lamina.text.lists import Listed, words
+from lamina.text.origins import asks_somebody
 from lamina.text.own_words import Sentence, typed_sentences, untyped_text
 
 
@@ -231,8 +232,31 @@ def _finds_in(message: list[Sentence], foreign: str) -> list[Find]:
             told.update(dict.fromkeys(find.because, find.type))
             # A rule that brings along what it leans on says that, too.
             finds = [one for one in finds if not set(one.because) < set(find.because)]
-            finds.append(find)
-    return finds
+            finds.append(_of_the_user(find))
+    return _as_kept(finds)
+
+
+def _of_the_user(find: Find) -> Find:
+    """ "My goal is to …": what the speaker means to do is no fact of the project, but one of theirs."""
+    own = find.type == "project" and find.reason == finding.TOLD and MYSELF.search(find.text)
+    return replace(find, type="user") if own and asks_somebody(find.text) else find
+
+
+def _as_kept(finds: list[Find]) -> list[Find]:
+    """The user's word is kept as their whole message, so two things of one kind in it are one memory."""
+    told: dict[MemoryType, Find] = {}
+    kept: list[Find] = []
+    for find in finds:
+        first = told.get(find.type) if find.reason == finding.TOLD else None
+        if first is None:
+            kept.append(find)
+            if find.type in ("user", "feedback") and not find.assistant:
+                told[find.type] = find
+            continue
+        because = (*first.because, *(one for one in find.because if one not in first.because))
+        both = replace(first, text=f"{first.text.rstrip()} {find.text}", because=because)
+        kept[kept.index(first)] = told[find.type] = both
+    return kept
 
 
 def _wished(message: list[Sentence], place: int) -> bool:

@@ -357,8 +357,21 @@ def _states(sentence: str) -> bool:
     kind, words = classify(sentence), tokens(sentence)
     asks = kind.asks_at == 0 or (words[-1] == "?" and not kind.asks)
     asked = _opening("request").match(_less(sentence, "lead"))
-    polite = asked or not _list("tail").isdisjoint(words[-2:-1])
+    polite = asked or not _list("tail").isdisjoint(words[-2:-1]) or _then_asks(sentence)
     return not ((asks and not polite) or kind.forgets or kind.imagines or _is_polite(sentence))
+
+
+def _then_asks(sentence: str) -> bool:
+    """ "I prefer short answers, can you help me with …?": what stands before the request is stated."""
+    for joint in _JOINT.finditer(sentence):
+        told, rest = sentence[: joint.start()].strip(), sentence[joint.end() :]
+        if _opening("request").match(_less(rest, "lead")) or _WONDERS.match(rest):
+            return bool(tokens(told)) and _stands_alone(told) and _states(told)
+    return False
+
+
+_JOINT = Listed("proof.joint")
+_WONDERS = Listed("own_words.WONDERS")
 
 
 def _stands_alone(sentence: str) -> bool:
