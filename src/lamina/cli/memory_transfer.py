@@ -166,7 +166,8 @@ def _undo(args: argparse.Namespace, store: MemoryStore) -> int:
     done += [(one.when, one.proposal.reason) for one in waiting]
     if not done:
         raise UsageError("Nothing was imported here.")
-    last = max(done, key=lambda one: one[0])[1]  # the log has the newest of one second first
+    # A commit's time is whole seconds; of those in one, the log has the last first.
+    last = max(done, key=lambda one: int(one[0]))[1]
     mark = _MARK + last.removeprefix(_MARK).partition(" ")[0]
     paths: list[str] = []
     for commit in (one for one in saved if one.reason.startswith(mark)):
