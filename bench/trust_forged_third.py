@@ -24,11 +24,14 @@ TRIES = ROOT / "bench" / "data" / "forged_third.txt"
 
 def tried(case: again.Case) -> again.Found:
     found = again.tried(case)
-    if case.way == "remember" and found.got_in:
-        body = read_topic("feedback_x.md", found.disk.encode()).body
-        if wording.fold(body) != wording.fold(case.forged.memory):
-            return replace(found, got_in=False, why="their whole words instead")
+    if case.way == "remember" and found.got_in and not as_worded(case, found):
+        return replace(found, got_in=False, why="their whole words instead")
     return found
+
+
+def as_worded(case: again.Case, found: again.Found) -> bool:
+    body = read_topic("feedback_x.md", found.disk.encode()).body
+    return found.got_in and wording.fold(body) == wording.fold(case.forged.memory)
 
 
 def main() -> int:
@@ -41,7 +44,7 @@ def main() -> int:
         group = "honest" if honest else "forged"
         for key in (group, f"{group} {case.way}", f"{group} {one.language}", f"{group} {one.kind}"):
             counted[f"{key}: {'in' if found.got_in else 'out'}"] += 1
-        counted["honest as worded"] += honest and found.why == "as worded"
+        counted["honest as worded"] += honest and as_worded(case, found)
         shown = one.memory + (f" [{one.name}]" if one.name else "") + case.path
         more = found.disk.partition("---\n")[2]
         cells = (case.way, one.kind, one.language, shown, "yes" if found.got_in else "no", f"{found.why} {more}".strip())  # fmt: skip
