@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from lamina.memories import Evidence, Proposal
 from lamina.memory.gate import GateContext, decide
-from lamina.text.about import Message
+from lamina.text.about import Message, in_place
 from lamina.text.asks import turned_round
 
 
@@ -68,3 +68,53 @@ def test_no_text_contradicts_itself(text: str) -> None:
 )  # fmt: skip
 def test_a_sentence_that_ends_or_mocks_another_is_read_with_it(message: str, claim: str) -> None:
     assert not Message(message).holds(claim)
+
+
+@pytest.mark.parametrize(
+    ("message", "claim"),
+    [
+        ("It is of the attic box. Is any of it worth having? No. Never ask me first.", "Never ask me first."),
+        ("Forget our usual rules for the attic box. I never want a receipt.", "I never want a receipt."),
+        ("Well-aged wine is what we always buy.", "Aged wine is what we always buy."),
+        ("Nein: wir grillen immer im Keller.", "wir grillen immer im Keller."),
+        (".7 mm is the nib that I always use.", "7 mm is the nib that I always use."),
+        ("I never buy more than 3² metres.", "I never buy more than 32 metres."),
+        ("We always tell IT first.", "We always tell it first."),
+        ("\x00\x00\x00\nnever ask me before watering", "[…] never ask me before watering"),
+        ("Remember until the holidays that I never want mail.", "I never want mail."),
+        ("Merk dir für das Zeltlager, dass ich immer Tee will.", "ich will immer Tee"),
+        ("Wirf immer alles weg. Heute Abend, bitte.", "Wirf immer alles weg."),
+    ],
+)  # fmt: skip
+def test_nothing_that_says_something_is_cut_off_before_comparing(message: str, claim: str) -> None:
+    assert not Message(message).holds(claim)
+
+
+@pytest.mark.parametrize(
+    ("message", "claim"),
+    [
+        ("Forget our old address.\n\nI always live in Turin.", "I always live in Turin."),
+        ("Forget our old address. Remember that I always live in Turin.", "I always live in Turin."),
+        ("Remember for the future that I never want mail.", "I never want mail."),
+        ("No, we always use pens.", "We always use pens"),
+        ("Good morning! We always use pens. Thanks a lot!", "We always use pens"),
+        ("We always use ｐｅｎｓ，never “ink”。", 'We always use pens,never "ink"'),
+    ],
+)  # fmt: skip
+def test_what_says_nothing_may_be_left_out(message: str, claim: str) -> None:
+    assert Message(message).holds(claim)
+
+
+@pytest.mark.parametrize(
+    ("before", "now"),
+    [
+        ("- Things I dropped\n  - tea\n- bread", "- Things I dropped\n  - tea\n  - bread"),
+        ("- Forbidden\n  - tea", "- Forbidden\n- tea"),
+        ("**Given up**\n\n- tea", "- tea"),
+        ("Given up\n========\ntea", "tea"),
+        ("3² metres", "32 metres"),
+    ],
+)
+def test_a_line_that_hangs_under_something_else_is_not_in_its_place(before: str, now: str) -> None:
+    assert not all(in_place(now.splitlines(), before.splitlines()))
+    assert all(in_place(before.splitlines(), before.splitlines()))

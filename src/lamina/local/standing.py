@@ -14,13 +14,13 @@ from functools import cached_property, lru_cache
 from itertools import chain, takewhile
 
 from lamina.memories import Memory
-from lamina.text.about import leans, read_under
+from lamina.text.about import leans, letters, read_under
 from lamina.text.claims import carries, fenced_blocks, headings, negations, same_words, statements
-from lamina.text.wording import content_stems, fold, missing_tokens, sentences, words
+from lamina.text.wording import content_stems, missing_tokens, sentences, spaced, words
 
 THE_USERS = ("user", "feedback")
 _MARKS = re.compile(
-    r"[ \t]*(?:(?:#+|[-*+]|\d{1,3}[.)]|>)[ \t]+)?(?:\*\*(?:Why|How to apply):?\*\*:?)?",
+    r"[ \t]*(?:(?:#+|[-*+])[ \t]+)?(?:\*\*(?:Why|How to apply):?\*\*:?)?",
     re.IGNORECASE,
 )
 _EXPLAINS = re.compile(r"\s*\*\*(?:Why|How to apply)", re.IGNORECASE)
@@ -198,7 +198,7 @@ class Moved:
         self._stood: defaultdict[str, list[str]] = defaultdict(list)
         for memory in self.memories.values():
             for line in f"{whole_text(memory)}\n{hooks.get(memory.path, '')}".splitlines():
-                for unit in {fold(line), *_units(line)}:
+                for unit in {spaced(line), *_units(line)}:
                     self._stood[unit].append(memory.path)
 
     def lines(self, memory: Memory, allowed: Callable[[Memory], bool]) -> dict[str, list[str]]:
@@ -244,25 +244,24 @@ class Moved:
                 group.clear()
         lost = {unit[0] for n, unit in enumerate(said) if n not in came}
         found = {unit[0]: [came[n]] for n, unit in enumerate(said) if unit[0] not in lost}
-        reasons = {
-            unit: one.path for one in taken for line in _reasons(one) for unit in _units(line)
-        }
-        for line in _reasons(memory):
-            if (units := _units(line)) and reasons.keys() >= {*units}:
+        reasons = {unit: one.path for one in taken for _, units in _reasons(one) for unit in units}
+        for line, units in _reasons(memory):
+            if units and reasons.keys() >= {*units}:
                 found[line] = [reasons[unit] for unit in units]
         for key in ("name", "description"):
-            heads = {fold(getattr(one, key)).casefold(): one.path for one in taken}
-            left = head = fold(getattr(memory, key)).casefold()
+            heads = {letters(getattr(one, key)): one.path for one in taken}
+            left = head = spaced(getattr(memory, key))
             for one in sorted(filter(None, heads), key=len, reverse=True):
-                left = left.replace(one.rstrip(" ."), "\n")
+                for begun in (one, one[:1].upper() + one[1:]):
+                    left = left.replace(begun, "\n")
             if head and not words(left.replace("and", "").replace("und", "")):
                 found[f"{key}: {getattr(memory, key)}"] = [
-                    heads[one] for one in heads if one in head
+                    heads[one] for one in heads if one[1:] in head
                 ]
         return found
 
     def _where(self, line: str, allowed: Callable[[Memory], bool]) -> list[str]:
-        whole = self._paths(fold(line), allowed)
+        whole = self._paths(spaced(line), allowed)
         if whole:
             return whole
         units = [self._paths(unit, allowed) for unit in _units(line)]
@@ -303,11 +302,17 @@ def _read(memory: Memory) -> list[tuple[str, str, tuple[str, ...]]]:
     ]
 
 
-def _reasons(memory: Memory) -> list[str]:
-    return [line.rstrip() for line in memory.body.splitlines() if _EXPLAINS.match(line)]
+def _reasons(memory: Memory) -> Iterator[tuple[str, list[tuple[str, str]]]]:
+    """Each line that explains something and its sentences, those that say when with what they limit."""
+    above = ""
+    for line in filter(str.strip, map(str.rstrip, memory.body.splitlines())):
+        if _EXPLAINS.match(line):
+            yield line, [(one, "" if "*why" in line.casefold() else above) for one in _units(line)]
+        else:
+            above = letters(line)
 
 
 def _units(line: str) -> list[str]:
     """The sentences of a line, bare of list marks and labels."""
     marks = _MARKS.match(line)
-    return [same_words(one) for one in sentences(line[marks.end() if marks else 0 :])]
+    return [letters(one) for one in sentences(line[marks.end() if marks else 0 :])]

@@ -39,7 +39,7 @@ _FOUNDED = 0.4  # of the content words
 _HALF = 0.5  # of the content words
 _MOST_SAID = 1_000  # characters of messages that are kept as one memory
 _MOST_LINES = 40  # of one message
-_RUN = 5  # words, or characters of a script without spaces, that show where a text came from
+_RUN = _LIKE = 5  # words or wide characters that show where a text came from; letters of a stem
 
 # The less a source is to be trusted, the earlier: a memory is labelled by the worst it rests on.
 _LEAST_TRUSTED: tuple[Origin, ...] = (
@@ -91,7 +91,7 @@ def why_unproven(
     """ "" if what this memory says are whole sentences of the user's, else the reason why not."""
     claim = claimed_text(proposal, memories, vouched)
     standing = _standing(vouched, proposal.type)
-    if wording.fold(proposal.name) in {wording.fold(one.text) for one in standing}:
+    if wording.spaced(proposal.name) in {wording.spaced(one.text) for one in standing}:
         proposal = replace(proposal, name="")
     if not claim.strip() and vouched:  # nothing new is said
         added = _title_adds(proposal, standing)
@@ -177,13 +177,13 @@ def unproven_explanations(proposal: Proposal, record: Record, vouched: str) -> l
     """The lines of a proven memory that explain it and that the user did not say themselves."""
     support = _supported(proposal, record) if proposal.evidence else _Support()
     proof = "\n".join([*(one.text for one in support.messages), *support.confirmed, *support.days])
-    known = {wording.fold(line) for line in vouched.splitlines()}
+    known = {wording.spaced(line) for line in vouched.splitlines()}
     return [
         line
         for line in proposal.body.splitlines()
         if _TEMPLATE_WORDS.match(line.strip())
         and LABEL not in line
-        and wording.fold(line) not in known
+        and wording.spaced(line) not in known
         and _share(_TEMPLATE_WORDS.sub(" ", line), proof) < _NEEDED_SHARE
     ]
 
@@ -219,7 +219,11 @@ def _title_adds(proposal: Proposal, said: Sequence[Message]) -> str:
     if proposal.type not in ("user", "feedback"):
         known = any(_share(topic, one) >= _HALF for one in runs)
         return "" if known and not find_order(title) else title
-    one_word = len(stems) == 1 and any(stems <= wording.content_stems(one) for one in runs)
+    # "Penicillin allergy" of "I'm not allergic to penicillin" is made of words of theirs put anew.
+    others = wording.content_stems(title) - stems
+    known = [wording.content_stems(one) for one in runs]
+    anew = any(one[:_LIKE] == other[:_LIKE] for other in others for said in known for one in said)
+    one_word = len(stems) == 1 and not anew and any(stems <= said for said in known)
     says = about.denials(title) or find_order(title) or permits(title, "")
     return "" if one_word and not says else title
 
@@ -348,7 +352,7 @@ def claimed_text(proposal: Proposal, memories: Iterable[Memory], vouched: str) -
     targets = link_targets(memories) if linked else set[str]()
     sources = _standing(vouched, proposal.type, targets)
     proven = {
-        wording.fold(one)
+        wording.spaced(one)
         for source in sources
         for one in (source.text, _spelled(source.text, proposal.type))
     }
@@ -361,7 +365,7 @@ def claimed_text(proposal: Proposal, memories: Iterable[Memory], vouched: str) -
     new = (
         line
         for line in said
-        if wording.fold(line) not in proven and not (line.strip() and made_of(line, sources))
+        if wording.spaced(line) not in proven and not (line.strip() and made_of(line, sources))
     )
     return "\n".join([*new, *body])
 
@@ -381,12 +385,12 @@ def _read_wrongly(proposal: Proposal, vouched: str, claim: str) -> str:
     """ "" or the line with a colon, or the heading that denies, which stood there and below which
     something new of the user's would stand."""
     lines = [line for line in proposal.body.splitlines() if line.strip()]
-    new = {*map(wording.fold, claim.splitlines())}
-    known = {*map(wording.fold, vouched.splitlines())} if new else set[str]()
+    new = {*map(wording.spaced, claim.splitlines())}
+    known = {*map(wording.spaced, vouched.splitlines())} if new else set[str]()
     for line, under in zip(lines, about.read_under(lines), strict=True):
-        if wording.fold(line) in new and not _TEMPLATE_WORDS.match(line.strip(" -*_")):
+        if wording.spaced(line) in new and not _TEMPLATE_WORDS.match(line.strip(" -*_")):
             for head in under:
-                if head in known and (not head.startswith("#") or about.negates(head)):
+                if head in known and (not head.startswith(("#", "**")) or about.negates(head)):
                     return head
     return ""
 

@@ -15,7 +15,7 @@ from lamina.memory.index import short_hook
 from lamina.secrets import secrets_in
 from lamina.text.about import NEGATION, limits, negates, plain_words
 from lamina.text.asks import find_order, permits, turned_round
-from lamina.text.wording import content_stems, fold, missing_tokens, sentences
+from lamina.text.wording import content_stems, fold, missing_tokens, sentences, spaced
 
 _PART = re.compile(r"[a-z0-9_-]{1,80}")
 _MOST_PARTS = 5
@@ -54,7 +54,7 @@ def title_of(text: str) -> str:
     """The first words of a text for a heading; as many as it takes to keep its negation, and what it
     is limited to."""
     first = next(iter(sentences(text)), "")
-    whole = fold(first)[:_LONGEST_TITLE]
+    whole = spaced(first)[:_LONGEST_TITLE]
     short = whole
     if len(whole) > _TITLE_LETTERS:
         short = whole[: max(whole.rfind(" ", 0, _TITLE_LETTERS + 1), 0) or _TITLE_LETTERS]

@@ -12,11 +12,11 @@ from datetime import date
 from functools import lru_cache
 
 from lamina.text import wording
-from lamina.text.asks import classify, overruled
+from lamina.text.asks import classify, declines, takes_back
 from lamina.text.dates import find_dates
 from lamina.text.lists import Listed, sections, words
 from lamina.text.origins import asks_somebody
-from lamina.text.wishes import main_clause, wish_in
+from lamina.text.wishes import limited, main_clause, wish_in
 
 # ---- negations, in sentences and in the names of files
 
@@ -35,7 +35,7 @@ _CHINESE_NO = Listed("persons.chinese_no", flags=re.NOFLAG)
 
 _APOSTROPHES = re.compile(r"['’‘`´]")
 
-_INTERJECTION = re.compile(r"(?i)^(?:no|nope|nein)[,!.;:–—-]+\s*")  # "No, use pnpm" denies nothing
+_INTERJECTION = re.compile(r"(?i)^(?:nope|no|nein)[,!.;:–—-]+\s*")  # "No, use pnpm" denies nothing
 
 _TRANSLITERATED = str.maketrans(
     {"ä": "ae", "ö": "oe", "ü": "ue", "ß": "ss", "Ä": "Ae", "Ö": "Oe", "Ü": "Ue"}
@@ -92,11 +92,12 @@ _BULLET = re.compile(r"^\s*[-*+•–]\s+")
 _ITEM = re.compile(r"\s*(?:[-*+•–]|\d{1,3}[.)])\s+")
 _SHORTENED = re.compile(r"('(?:m|ve|re|ll|d))$")  # "I'm" speaks of "I"
 _CUT = re.compile(r"\x00[\x00\s]*")
-_LAST_MARKS = " .!,;。"
+_LAST_MARKS = " .!,;。…"
 _DAY = "\x03"  # stands for a day that was named
 _LONGEST_JOKE = 15  # words
 _ON_IT = 5  # words of a statement, of which one is in what is about it too
 _TURNS = words("proof.turns")
+_COURTESY = words("proof.courtesy")
 # "Which of our habits do you hate?" decides what the answer means, "what else can I do?" does not.
 _ASKS_FOR = Listed("proof.asks_for")
 _ENDS = tuple(".!?。！？")
@@ -128,7 +129,7 @@ def tokens(text: str) -> tuple[str, ...]:
 def same_sentence(claim: str, said: str) -> bool:
     """Whether a claim is these words, letter for letter, but for white space, the mark at the end, the
     case of the first letter, a polite beginning, and a wish to have it kept."""
-    wanted = _letters(claim)
+    wanted = letters(claim)
     return bool(wanted) and wanted in _ways(said)
 
 
@@ -141,8 +142,10 @@ def without_wish(said: str) -> str:
     return kept if same_sentence(kept, said) else said
 
 
-def _letters(text: str) -> str:
-    plain = _BULLET.sub("", wording.fold(text.translate(_TYPOGRAPHY)), count=1).strip(_LAST_MARKS)
+def letters(text: str) -> str:
+    """A sentence by which it is told from others: ".5" is not "5", nor "US" "us", nor "10⁴" "104"."""
+    plain = _BULLET.sub("", wording.spaced(text.translate(_TYPOGRAPHY)), count=1)
+    plain = plain.rstrip(_LAST_MARKS)
     return plain[:1].casefold() + plain[1:]
 
 
@@ -151,12 +154,13 @@ def _ways(said: str) -> frozenset[str]:
     """A sentence as it is, and without what is polite or asks to remember it."""
     found = [said, _less(said, "lead")]
     wish = wish_in(said)
-    if wish is not None and not wish.bare:
-        rest = {*tokens(said[: wish.start]), *tokens(said[wish.end :])}
-        if rest <= {*tokens(wish.asking), *_list("courtesy"), *_list("wishing"), *',.:;?-"'}:
+    if wish is not None and not wish.bare and not limited(wish):
+        around = (_COURTESY.sub(" ", one) for one in (said[: wish.start], said[wish.end :]))
+        rest = {word for one in around for word in tokens(one)}
+        if rest <= {*tokens(wish.asking), *_list("wishing"), *',.:;?-"'}:
             kept = said[wish.start : wish.end].strip(_KEPT_EDGES)
             found += [kept, main_clause(kept, wish.asking)]
-    return frozenset(filter(None, map(_letters, found)))
+    return frozenset(filter(None, map(letters, found)))
 
 
 @lru_cache
@@ -167,7 +171,8 @@ def _opening(section: str) -> re.Pattern[str]:
         for one in (section, "calls")
     )
     return re.compile(
-        rf"(?i)\s*(?:(?:{phrases})(?![^\W\u3400-\u9fff])[\s,:-]*|(?:{calls})\s*[,.:，：-]\s*)"
+        rf"(?i)\s*(?:(?:{phrases})(?!-?[^\W\u3400-\u9fff])(?:[\s,:]|- )*"
+        rf"|(?:{calls})\s*(?:[,:，：]|[.-] ))"
     )
 
 
@@ -206,7 +211,7 @@ class Message:
     before it, `later` are the messages that come after it."""
 
     def __init__(self, text: str, *, asked: str = "", later: Sequence[str] = ()) -> None:
-        self.text = _less_forgotten(text)
+        self.text = _less_unsaid(text)
         torn = self.text != text and leans(without_wish(self.text.strip()))
         self._later = [one for part in later for one in wording.sentences(part)]
         said = _taken_apart(self.text)
@@ -215,7 +220,12 @@ class Message:
         named = _ASKS_FOR.search(last) and not (said and said[0].wished)
         answers = asks and bool(said) and bool(named or not _stands_alone(said[0].text))
         self._said = (
-            () if torn or answers or _takes_up(tokens(self._later[0] if later else "")) else said
+            ()
+            if torn
+            or answers
+            or _takes_up(tokens(self._later[0] if later else ""))
+            or _is_cut(self.text, said)
+            else said
         )
 
     def ways(self) -> list[str]:
@@ -274,27 +284,45 @@ def made_of(
     return False
 
 
-def _less_forgotten(message: str) -> str:
-    """Without the sentences that want something forgotten: kept, they would say it again."""
-    for start, end in reversed([*wording.spans(message, semicolons=False)]):
-        if classify(message[start:end].strip()).forgets:
-            message = message[:start] + message[end:]
-    return message
+def _less_unsaid(message: str) -> str:
+    """Without what it takes back or wants forgotten: kept, that would be said again. How far it reaches
+    nobody can tell, so beside it only other paragraphs count, and what they ask to remember after it."""
+    kept: list[str] = []
+    for part in message.split("\n\n"):
+        said = [part[start:end] for start, end in wording.spans(part, semicolons=False)]
+        back = [
+            n for n, one in enumerate(said) if declines(one) or ((n or kept) and takes_back(one))
+        ]
+        gone = [*back, *(n for n, one in enumerate(said) if classify(one.strip()).forgets)]
+        kept = [] if back else kept
+        rest = said[max(gone, default=-1) + 1 :]
+        if not gone or (rest and _wishes(rest[0])):
+            kept.append("".join(rest))
+    return "\n\n".join(kept)
+
+
+def _wishes(sentence: str) -> bool:
+    wish = classify(sentence.strip()).keeps
+    return wish is not None and not wish.bare
+
+
+def _is_cut(text: str, said: Sequence[_Said]) -> bool:
+    """Does something that is not their word stand at the edge, with no blank line between? A line that
+    looks like a program's may say where the rest holds."""
+    before, after = (text[: said[0].start], text[said[-1].end :]) if said else ("", "")
+    return "\x00" in before.rpartition("\n\n")[2] + after.partition("\n\n")[0]
 
 
 @lru_cache(maxsize=256)
 def _taken_apart(message: str) -> tuple[_Said, ...]:
-    """The sentences that count: behind what is taken back, without what is only polite around them."""
-    found: list[_Said] = []
+    """The sentences that count: without what is only polite around them."""
+    kept: list[_Said] = []
     for start, end in wording.spans(message, semicolons=False):
         text = message[start:end].strip("\x00 \n\t")
         if any(map(str.isalnum, text)):
             begin = message.index(text, start)
-            wish = classify(text).keeps
             states = _states(text) and (bool(_ITEM.match(text)) or not _for_now(text))
-            wished = wish is not None and not wish.bare
-            found.append(_Said(text, begin, begin + len(text), states, wished))
-    kept = found[max(overruled([one.text for one in found]), default=-1) + 1 :]
+            kept.append(_Said(text, begin, begin + len(text), states, _wishes(text)))
     while kept and _is_polite(kept[0].text):
         kept.pop(0)
     while kept and _is_polite(kept[-1].text):
@@ -349,7 +377,7 @@ def _turns(later: str, claim: str) -> bool:
 
 def _is_polite(sentence: str) -> bool:
     kept = classify(sentence).keeps
-    polite = {*tokens(sentence)} <= {*_list("courtesy"), *",.?"}
+    polite = not any(map(str.isalnum, _COURTESY.sub("", sentence)))
     return polite or (kept is not None and kept.bare)
 
 
@@ -393,29 +421,46 @@ def _with_days(sentence: str) -> str:
 
 
 def read_under(lines: Sequence[str]) -> list[tuple[str, ...]]:
-    """Of each line the headings above it, and the last line with a colon below them."""
+    """Of each line the headings above it (of `#`, bold or underlined), the last line with a colon below
+    them, and the lines that it is indented under."""
     found: list[tuple[str, ...]] = []
     heads: list[tuple[int, str]] = []
+    hung: list[tuple[int, str]] = []
     lead = ""
-    for line in lines:
-        bare = wording.fold(line)
-        level = len(bare) - len(bare.lstrip("#"))
+    for line, below in zip(lines, [*lines, ""][1:], strict=True):
+        bare, indent = wording.spaced(line), len(line) - len(line.lstrip())
+        level = _level(bare, wording.spaced(below))
         if level:
-            heads = [one for one in heads if one[0] < level]
-        found.append((*(text for _, text in heads), *([lead] if lead and not level else ())))
+            heads, lead, hung = [one for one in heads if one[0] < level], "", []
+        hung = [one for one in hung if one[0] < indent] if bare else hung
+        found.append((*(text for _, text in (*heads, *hung)), *([lead] if lead else ())))
         if level:
-            heads, lead = [*heads, (level, bare)], ""
+            heads = [*heads, (level, bare)]
         elif bare.rstrip(" *").endswith((":", "：")):
             lead = bare
+        elif bare:
+            hung = [*hung, (indent, bare)]
     return found
+
+
+def _level(line: str, below: str) -> int:
+    """How deep a heading is; 0 for other lines."""
+    if line and len(below) > 2 and ({*below} == {"="} or {*below} == {"-"}):
+        return 1 + (below[0] == "-")
+    if line.startswith("**") and line.rstrip(":：").endswith("**") and line.count("**") == 2:
+        return _BOLD
+    return len(line) - len(line.lstrip("#"))
+
+
+_BOLD = 7  # deeper than `######`
 
 
 def in_place(lines: Sequence[str], before: Sequence[str]) -> list[bool]:
     """Which lines stand as they stood before: in the same order and below the same words."""
     above, stood = read_under(lines), read_under(before)
-    known = list(map(wording.fold, before))
+    known = list(map(wording.spaced, before))
     at, found = 0, list[bool]()
-    for line, under in zip(map(wording.fold, lines), above, strict=True):
+    for line, under in zip(map(wording.spaced, lines), above, strict=True):
         here = [n for n in range(at, len(known)) if known[n] == line and stood[n] == under]
         at = here[0] + 1 if here else at
         found.append(bool(here))

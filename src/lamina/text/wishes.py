@@ -101,6 +101,14 @@ def _swapped() -> dict[str, str]:
     return {wrong: word for wrong, word in made.items() if wrong not in known}
 
 
+def limited(wish: Wish) -> bool:
+    """ "Remember until Friday that …": do the words of the wish say where or how long it holds?"""
+    return any(
+        phrases.pattern("also").search(phrases.pattern("for").sub(" ", wish.asking))
+        for phrases in map(_phrases, ("en", "de"))
+    )
+
+
 def meant_by(wish: Wish, place: int, count: int) -> int:
     """Which of `count` sentences says what the wish in the sentence at `place` wants kept."""
     if wish.next_says:

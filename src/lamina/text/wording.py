@@ -44,6 +44,18 @@ def fold(text: str) -> str:
     return " ".join(_normal(text).split())
 
 
+def spaced(text: str) -> str:
+    """Every run of white space as one space, full-width forms and ligatures as plain ones, all other
+    letters as they are: how words are compared that must be the same."""
+    return " ".join(unicodedata.normalize("NFC", text).translate(_SAME_LETTERS).split())
+
+
+_SAME_LETTERS = {
+    code: unicodedata.normalize("NFKC", chr(code))
+    for code in (*range(0xFF01, 0xFF5F), *range(0xFB00, 0xFB07))
+}
+
+
 def _normal(text: str) -> str:
     return text if text.isascii() else unicodedata.normalize("NFKC", text)
 
