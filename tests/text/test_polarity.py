@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lamina.memories import Evidence, Proposal
+from lamina.local.standing import Moved
+from lamina.memories import Evidence, Memory, Proposal
 from lamina.memory.gate import GateContext, decide
 from lamina.text.about import Message, in_place
 from lamina.text.asks import turned_round
@@ -118,3 +121,21 @@ def test_what_says_nothing_may_be_left_out(message: str, claim: str) -> None:
 def test_a_line_that_hangs_under_something_else_is_not_in_its_place(before: str, now: str) -> None:
     assert not all(in_place(now.splitlines(), before.splitlines()))
     assert all(in_place(before.splitlines(), before.splitlines()))
+
+
+@pytest.mark.parametrize(
+    ("before", "now"),
+    [
+        ("12. Mai: Omas Fest.\n\n21. Juni: Opas Fest.", "21. Mai: Omas Fest.\n\n12. Juni: Opas Fest."),
+        ("> Never call.\n\nI disagree.", "Never call.\n\nI disagree."),
+        ("Tell US staff.", "Tell us staff."),
+        ("Cook.\n**How to apply:** on Sundays.\n\nSing.", "Cook.\n\nSing.\n**How to apply:** on Sundays."),
+    ],
+)  # fmt: skip
+def test_what_a_dream_writes_otherwise_did_not_stand_there(before: str, now: str) -> None:
+    stood = Memory("a.md", "a", "a", "feedback", before)
+    moved = Moved([stood], {})
+    assert {*filter(None, now.splitlines())} - {
+        *moved.lines(replace(stood, body=now), lambda _: True)
+    }
+    assert not {*filter(None, before.splitlines())} - {*moved.lines(stood, lambda _: True)}
