@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+from hypothesis.internal.conjecture import providers
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent))  # `tests.wire` and friends import by name
@@ -26,6 +27,11 @@ settings.register_profile(
     "same", settings.get_profile("explore"), derandomize=True, max_examples=25
 )
 settings.load_profile("explore" if os.environ.get("LAMINA_EXPLORE") else "same")
+if not os.environ.get("LAMINA_EXPLORE"):
+    # Else it also draws strings and numbers of whatever modules are loaded by then, and so the examples
+    # hang on the order of the tests.
+    none = providers._local_constants  # pyright: ignore[reportPrivateUsage]
+    providers._get_local_constants = lambda: none  # pyright: ignore[reportPrivateUsage]
 
 
 @pytest.fixture

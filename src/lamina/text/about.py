@@ -293,12 +293,20 @@ def _less_unsaid(message: str) -> str:
         back = [
             n for n, one in enumerate(said) if declines(one) or ((n or kept) and takes_back(one))
         ]
-        gone = [*back, *(n for n, one in enumerate(said) if classify(one.strip()).forgets)]
+        forgets = [n for n, one in enumerate(said) if classify(one.strip()).forgets]
+        gone = [*back, *forgets]
         kept = [] if back else kept
         rest = said[max(gone, default=-1) + 1 :]
-        if not gone or (rest and _wishes(rest[0])):
+        named = not back and all(_names_what(said[n]) for n in forgets)
+        if named or (rest and _wishes(rest[0])):
             kept.append("".join(rest))
     return "\n\n".join(kept)
+
+
+def _names_what(forgets: str) -> bool:
+    """ "Forget that I am a nurse." says whole what goes; "forget the rules while we test" says where."""
+    words = tokens(forgets)
+    return not {"that", "dass"}.isdisjoint(words[:4]) and _list("limits").isdisjoint(words)
 
 
 def _wishes(sentence: str) -> bool:
