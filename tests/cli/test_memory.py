@@ -186,6 +186,7 @@ def test_log_blame_and_why_say_who_from_which_words_in_which_session_and_why(
     grounds = lamina("memory", "why", memory["path"], "--json").json["changes"][0]["grounds"]
     assert grounds[0] == words
     assert lamina("memory", "why", "nothing_of_the_kind").code == 2
+    assert "There is no memory nothing.md" in lamina("memory", "why", "nothing.md").err
 
 
 @pytest.mark.spec("M10")

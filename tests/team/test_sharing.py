@@ -75,6 +75,7 @@ def test_what_a_teammate_wrote_is_theirs_in_index_recall_log_and_blame(pair: Pai
     assert "(source: teammate ana)" in bob.read("MEMORY.md")
     assert "teammate ana" in bob.run("memory", "log")
     assert "teammate ana" in bob.run("memory", "blame", "team/releases")
+    assert "Teammate ana said it." in bob.run("memory", "why", "releases")
     config = load(bob.project, home=bob.folder / "home")
     with open_store(config, lambda _: None) as store:
         assert sources(store) == {"team/releases.md": "teammate ana"}

@@ -407,7 +407,7 @@ def known(store: MemoryStore, word: str) -> str:
     """The path of a memory that exists, or did; "" if nothing is known of it."""
     from lamina.memory import is_memory_path
 
-    for path in (word, md(word)):
+    for path in (word, md(word), f"team/{md(word)}"):
         if is_memory_path(path) and store.content(path, 1) is not None:
             return path
     if store.history is None:

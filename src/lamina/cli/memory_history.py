@@ -138,7 +138,8 @@ def grounds(commit: Commit, quotes: Quotes, most: int = 200) -> Iterator[str]:
         for origin, words in quotes.origin_text(commit.session, entry)
         if not commit.origin or origin == commit.origin
     ]
-    whose = _WHOSE.get(commit.origin, "Somebody said")
+    other = commit.origin[:1].upper() + commit.origin[1:]  # "teammate anna"
+    whose = _WHOSE.get(commit.origin) or f"{other or 'Somebody'} said"
     for words, day in said[:_QUOTED]:
         yield f"{whose} “{one_line(words, most)}”{day}{session}."
     if not said and (commit.session or commit.origin):

@@ -130,6 +130,8 @@ def why(args: argparse.Namespace, config: Config) -> int:
         with memory.open_store(config) as store:
             if path := memory.known(store, args.session):
                 return memory_history.why_it_is_there(args, store, path)
+        if args.session.endswith(".md"):
+            raise UsageError(f"There is no memory {args.session}: `lamina memory list` names them.")
     file = sessions.choose(files, args.session)
     entries = transcript.read(file).entries
     found = recalls_of(entries)
