@@ -134,7 +134,7 @@ def test_a_name_that_is_taken_and_a_type_that_is_not_there_are_named(
     assert main(["agents", "send", "anna", "\udcff is no text", *home.words]) == 0
     assert "Sent." in capsys.readouterr().err
     assert main(["agents", "send", "carl", "hello", *home.words]) == 2
-    assert "In no other process is there a 'carl'. There: anna." in capsys.readouterr().err
+    assert "No other process has an agent 'carl'. Running: anna." in capsys.readouterr().err
 
 
 @pytest.mark.spec("L7.2", "L7.4")

@@ -403,7 +403,7 @@ def whereabouts(posts: Mapping[str, Post], name: str) -> tuple[Callable[[Letter]
         which = ", ".join(one.name for _, one in fitting)
         raise UsageError(f"There are several {name!r}: {which}. Write the host too.")
     names = ", ".join(one.name for _, one in there if one.alive and one.name not in posts)
-    raise UsageError(f"In no other process is there a {name!r}. There: {names or 'nobody'}.")
+    raise UsageError(f"No other process has an agent {name!r}. Running: {names or 'none'}.")
 
 
 def letter_text(letter: Letter, words: str) -> str:
