@@ -944,3 +944,16 @@ def test_a_goal_is_of_whoever_has_it():
     found = only(typed(said))
     assert found.type == "user"
     assert kept(found, trusting(said)).decision == "accept"
+
+
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        ("Forget that I live in Oslo. I live in Bergen.", "I live in Bergen."),
+        ("Vergiss, dass ich in Köln wohne. Ich wohne in Bonn.", "Ich wohne in Bonn."),
+    ],
+)
+def test_what_shall_be_forgotten_is_no_part_of_what_is_kept(said: str, words: str):
+    found = only(typed(said))
+    assert found.body.strip() == words
+    assert kept(found, trusting(said)).decision == "accept"

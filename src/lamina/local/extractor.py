@@ -224,6 +224,8 @@ def _finds_in(message: list[Sentence], foreign: str) -> list[Find]:
     for place, sentence in enumerate(message):
         if sentence.material or sentence in told or SECRET.search(sentence.text):
             continue
+        if classify(sentence.plain).forgets:  # kept, it would be said again
+            continue
         for find in _finds_of(message, place):
             completes = any(set(one.because) < set(find.because) for one in finds)
             asked = find.reason == finding.ASKED and completes
