@@ -36,9 +36,9 @@ EXPORTED = (
 # Packages that came after the house was rebuilt have a budget of lines of their own; the figures for
 # lines, modules, importers and regexes are those of what was there then.
 LATER = {
-    "agents": 3_131,  # 2,500 were asked for: docs/decisions/agents-elsewhere.md
+    "agents": 3_120,  # 2,500 were asked for: docs/decisions/agents-elsewhere.md
     "team": 2_500,
-    "conversation": 1_636,
+    "conversation": 1_633,
     "integrations": 3_500,
     "gateway": 1_500,
     "web": 1_500,
