@@ -213,20 +213,17 @@ class Message:
     def __init__(self, text: str, *, asked: str = "", later: Sequence[str] = ()) -> None:
         self.text = _less_unsaid(text)
         torn = self.text != text and leans(without_wish(self.text.strip()))
-        self._later = [one for part in later for one in wording.sentences(part)]
+        self._later = (
+            later  # taken apart only for a claim that is all of it: there may be thousands
+        )
         said = _taken_apart(self.text)
         last = next(iter(wording.sentences(asked)[-1:]), "")
         asks = last.endswith(("?", "？", ":", "：")) or bool(asks_somebody(last))
         named = _ASKS_FOR.search(last) and not (said and said[0].wished)
         answers = asks and bool(said) and bool(named or not _stands_alone(said[0].text))
-        self._said = (
-            ()
-            if torn
-            or answers
-            or _takes_up(tokens(self._later[0] if later else ""))
-            or _is_cut(self.text, said)
-            else said
-        )
+        following = next(iter(wording.sentences(later[0])), "") if later else ""
+        torn = torn or _takes_up(tokens(following)) or _is_cut(self.text, said)
+        self._said = () if torn or answers else said
 
     def ways(self) -> list[str]:
         """How all of it may be told, the tidiest first: what it states and then what was said with it,
@@ -249,16 +246,17 @@ class Message:
 
     def holds(self, claim: str, days: Collection[str] = (), *, after: str = "") -> bool:
         """Whether a claim is all of it. `after`: what stands before it in the memory."""
-        if (after and leans(claim)) or any(_turns(one, claim) for one in self._later):
+        if after and leans(claim):
             return False
-        ways = self.ways()
-        named = [one for one in days if one in claim]
+        named, dated = [one for one in days if one in claim], claim
         for day in named:
-            claim = claim.replace(f" ({day})", "").replace(f"on {day}", _DAY).replace(day, _DAY)
-        return any(
-            same_sentence(claim, one) or (named and same_sentence(claim, _with_days(one)))
-            for one in ways
+            dated = dated.replace(f" ({day})", "").replace(f"on {day}", _DAY).replace(day, _DAY)
+        said = any(
+            same_sentence(dated, one) or (named and same_sentence(dated, _with_days(one)))
+            for one in self.ways()
         )
+        later = (one for part in self._later for one in wording.sentences(part))
+        return said and not any(_turns(one, claim) for one in later)
 
     def _shown(self, i: int, j: int) -> str:
         if i > j:
