@@ -1,8 +1,8 @@
 """Forged words of the user by somebody who had only read the gate, through a store on disk.
 
 `data/forged_again.txt`: 60 tries by the agent's Write, by extraction and by an obedient dream model, 57
-more by who then changed the gate, and 40 honest memories, half of them lightly worded anew. A try got in if what it says stands in a
-memory on disk. `--keep` writes every verdict to `results/trust_forged_again_tries.md`.
+more by whoever then changed the gate, and 40 honest memories, half of them lightly reworded. A try got in if
+what it says stands in a memory on disk. `--keep` writes every verdict to `results/trust_forged_again_tries.md`.
 """
 
 from __future__ import annotations

@@ -92,6 +92,13 @@ def strict(wire: WireServer) -> WireServer:
     return wire
 
 
+def narrow(bare: Any, project: Path, home: Path) -> Any:
+    """A wrapped client that compacts early."""
+    home.mkdir()
+    (home / "settings.toml").write_text("[compact]\nwindow = 60000\n")
+    return lamina.wrap(bare, project, files=False, home=home)
+
+
 def ask(client: Any, messages: list[Json], **more: Any) -> None:
     given = {"model": MODEL, "max_tokens": 1_000, "system": "Be brief.", "tools": [READ], **more}
     client.messages.create(messages=messages, **given)
@@ -201,9 +208,7 @@ def test_the_responses_api_is_compacted_too(strict: WireServer, project: Path, h
 def test_a_compacted_conversation_goes_on_in_another_process(
     bare: anthropic.Anthropic, strict: WireServer, project: Path, home: Path
 ) -> None:
-    home.mkdir()
-    (home / "settings.toml").write_text("[compact]\nwindow = 60000\n")
-    client = lamina.wrap(bare, project, files=False, home=home)
+    client = narrow(bare, project, home)
     messages = work(lambda m: ask(client, m), ANTHROPIC, 12, [{"role": "user", "content": ASKED}])
     assert is_summary(sent(strict)[0])
     messages += rounds(ANTHROPIC, 12, lines("12", 40))
@@ -228,9 +233,7 @@ def test_a_compacted_conversation_goes_on_in_another_process(
 def test_a_branch_behind_the_summary_has_it_and_one_before_it_is_whole(
     bare: anthropic.Anthropic, strict: WireServer, project: Path, home: Path
 ) -> None:
-    home.mkdir()
-    (home / "settings.toml").write_text("[compact]\nwindow = 60000\n")
-    client = lamina.wrap(bare, project, files=False, home=home)
+    client = narrow(bare, project, home)
     messages: list[Json] = [{"role": "user", "content": ASKED}]
     for number in range(20):
         work(lambda m: ask(client, m), ANTHROPIC, 1, messages, start=number)
@@ -272,9 +275,7 @@ def test_notes_are_kept_without_a_call_and_the_summary_is_made_from_them(
     home: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    home.mkdir()
-    (home / "settings.toml").write_text("[compact]\nwindow = 60000\n")
-    client = lamina.wrap(bare, project, files=False, home=home)
+    client = narrow(bare, project, home)
     first: Json = {"role": "user", "content": ASKED}
     messages = work(lambda m: ask(client, m), ANTHROPIC, 7, [first], lines_each=150)
     ((name, early),) = notes_of(home).items()
@@ -326,9 +327,7 @@ def test_a_branch_has_notes_of_its_own(
 def test_notes_that_can_not_be_written_cost_no_summary(
     bare: anthropic.Anthropic, strict: WireServer, project: Path, home: Path
 ) -> None:
-    home.mkdir()
-    (home / "settings.toml").write_text("[compact]\nwindow = 60000\n")
-    client = lamina.wrap(bare, project, files=False, home=home)
+    client = narrow(bare, project, home)
     messages = work(lambda m: ask(client, m), ANTHROPIC, 1, [{"role": "user", "content": ASKED}])
     (log,) = home.glob("projects/*/conversations/*.jsonl")
     log.with_suffix("").mkdir(exist_ok=True)
@@ -378,9 +377,7 @@ def test_switched_off_the_list_goes_out_whole_to_the_byte(
 def test_a_list_that_was_compacted_is_whole_again_when_switched_off(
     bare: anthropic.Anthropic, strict: WireServer, project: Path, home: Path
 ) -> None:
-    home.mkdir()
-    (home / "settings.toml").write_text("[compact]\nwindow = 60000\n")
-    client = lamina.wrap(bare, project, files=False, home=home)
+    client = narrow(bare, project, home)
     messages = work(lambda m: ask(client, m), ANTHROPIC, 12, [{"role": "user", "content": ASKED}])
     assert is_summary(sent(strict)[0])
     messages += rounds(ANTHROPIC, 12, "Nothing.")
@@ -401,10 +398,8 @@ def test_a_message_that_is_larger_than_the_window_is_cut_and_that_is_told(
 def test_a_server_that_tells_nothing_of_the_prompt_is_not_believed_that_it_was_empty(
     bare: anthropic.Anthropic, wire: WireServer, project: Path, home: Path
 ) -> None:
-    home.mkdir()
-    (home / "settings.toml").write_text("[compact]\nwindow = 60000\n")
     wire.rule = lambda body: Answer(usage={"input_tokens": 0, "output_tokens": 5})
-    client = lamina.wrap(bare, project, files=False, home=home)
+    client = narrow(bare, project, home)
     work(lambda m: ask(client, m), ANTHROPIC, 9, [{"role": "user", "content": ASKED}])
     assert is_summary(sent(wire)[0])
 
@@ -573,10 +568,8 @@ def test_a_cache_that_the_provider_lost_is_not_laid_at_the_programs_door(
 def test_what_the_program_does_to_its_cache_is_told_and_our_own_doing_is_not(
     bare: anthropic.Anthropic, wire: WireServer, project: Path, home: Path
 ) -> None:
-    home.mkdir()
-    (home / "settings.toml").write_text("[compact]\nwindow = 60000\n")
     cached(wire)
-    client = lamina.wrap(bare, project, files=False, home=home)
+    client = narrow(bare, project, home)
     with hearing() as heard:
         first: Json = {"role": "user", "content": ASKED}
         messages = work(lambda m: ask(client, marked(m)), ANTHROPIC, 12, [first])
