@@ -342,7 +342,8 @@ def _found(index: MemoryIndex, asked: RecallRequest, most: int, **more: Any) -> 
     """What fits the whole message, then what fits a question in it: other sentences beside a question
     share their words with no memory that answers it, and so make it look less sure."""
     found: dict[str, Match] = {}
-    for words in (asked.question, *_questions(asked.question)):
+    for number, words in enumerate((asked.question, *_questions(asked.question))):
+        more["look"] = not number  # the directory is gone through once
         for one in index.search(words, most, now=asked.now, tools=asked.tools, **more):
             known = found.get(one.id, one)
             found[one.id] = one if one.confidence > known.confidence else known
