@@ -7,13 +7,18 @@ STAMP  := $(VENV)/.installed
 AGENTS := @anthropic-ai/claude-code@2.1.197 @openai/codex@0.166.0 @google/gemini-cli@0.61.0 \
           opencode-ai@1.18.33 @mariozechner/pi-coding-agent@0.73.1
 
-.PHONY: run test chromium test-model test-clients test-adapters check format bench docs site clean setup
+.PHONY: run test test-alone chromium test-model test-clients test-adapters check format bench docs site clean setup
 
 run: $(VENV)/.run  ## show Lamina at work, with no key and no network
 	@$(BIN)/lamina demo
 
 test: $(STAMP) chromium  ## all tests, with coverage of lines
 	@$(BIN)/pytest -n auto --dist worksteal --cov --cov-report=term:skip-covered --cov-fail-under=90
+
+test-alone: $(STAMP)  ## what failed last, once more and one by one; more than three are no luck
+	@[ "$$(wc -l < .pytest_cache/v/cache/lastfailed)" -le 4 ] || { echo "More than three tests failed."; exit 1; }
+	@echo "Failed beside others, now alone:"; cat .pytest_cache/v/cache/lastfailed; echo
+	@$(BIN)/pytest --lf --lfnf=none -p no:xdist --no-cov
 
 chromium:  # for the tests of the page; without it they are skipped
 	@command -v chromium >/dev/null || [ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null || \

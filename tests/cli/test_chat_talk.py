@@ -285,6 +285,8 @@ def test_ctrl_z_at_the_prompt_stops_with_the_terminal_as_it_was_and_goes_on(talk
     screen.expect("tokens")
     screen.press("half\x1a")
     screen.expect("stopped: True")
+    # Drawn again, so raw again: until then the terminal makes a new line of Enter.
+    screen.expect("half")
     screen.press(" a line\r")
     screen.expect("Here.")
     screen.expect(PROMPT)
