@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
+FAILED := .pytest_cache/v/cache/lastfailed
 # Pinned: newer ones need Node 22.
 AGENTS := @anthropic-ai/claude-code@2.1.197 @openai/codex@0.166.0 @google/gemini-cli@0.61.0 \
           opencode-ai@1.18.33 @mariozechner/pi-coding-agent@0.73.1
@@ -16,8 +17,10 @@ test: $(STAMP) chromium  ## all tests, with coverage of lines
 	@$(BIN)/pytest -n auto --dist worksteal --cov --cov-report=term:skip-covered --cov-fail-under=90
 
 test-alone: $(STAMP)  ## what failed last, once more and one by one; more than three are no luck
-	@[ "$$(wc -l < .pytest_cache/v/cache/lastfailed)" -le 4 ] || { echo "More than three tests failed."; exit 1; }
-	@echo "Failed beside others, now alone:"; cat .pytest_cache/v/cache/lastfailed; echo
+	@case "$$(grep -c '": true' $(FAILED) 2>/dev/null)" in \
+	  1|2|3) echo "Failed beside others, now alone:"; cat $(FAILED); echo;; \
+	  ""|0) echo "No test failed: see above what did, the set-up or the coverage."; exit 1;; \
+	  *) echo "More than three tests failed."; exit 1;; esac
 	@$(BIN)/pytest --lf --lfnf=none -p no:xdist --no-cov
 
 chromium:  # for the tests of the page; without it they are skipped
