@@ -5,8 +5,10 @@ from __future__ import annotations
 import importlib.util
 import os
 import signal
+import sqlite3
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -68,6 +70,30 @@ def _no_machine_settings(
             monkeypatch.delenv(name)
     monkeypatch.setenv("HOME", str(tmp_path_factory.getbasetemp() / "home"))
     assert importlib.util.find_spec("lamina")
+
+
+@pytest.hookimpl(wrapper=True, trylast=True)
+def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, object]:
+    """Before coverage adds up what all processes measured: half a file would end the whole run."""
+    done = yield
+    if not hasattr(session.config, "workerinput"):
+        for file in half_written(session.config.rootpath):
+            file.unlink()
+    return done
+
+
+def half_written(folder: Path) -> list[Path]:
+    """Coverage's files of processes that were killed while they wrote them, as some tests do."""
+    return [file for file in folder.glob(".coverage.*") if not _is_whole(file)]
+
+
+def _is_whole(file: Path) -> bool:
+    try:
+        with closing(sqlite3.connect(f"{file.as_uri()}?mode=ro", uri=True)) as data:
+            data.execute("SELECT version FROM coverage_schema").fetchone()
+            return data.execute("PRAGMA quick_check").fetchall() == [("ok",)]
+    except sqlite3.Error:
+        return False
 
 
 def pytest_configure() -> None:

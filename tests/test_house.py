@@ -124,3 +124,24 @@ def test_a_regex_that_chooses_between_words_belongs_to_the_rooms_of_language(
     assert house.word_regexes() == (["lamina.local.made:5"] if counts else [])
     small_house(code, "lamina.text.made")
     assert house.word_regexes() == []
+
+
+def test_what_a_killed_process_measured_by_half_does_not_end_the_run(
+    request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    coverage = pytest.importorskip("coverage")
+    for name in ("whole", "half", "cut", "empty"):
+        data = coverage.CoverageData(str(tmp_path / f".coverage.{name}"))
+        data.add_lines({f"/{n}.py": range(1, 90) for n in range(90)})
+        data.close()
+    half, cut = tmp_path / ".coverage.half", tmp_path / ".coverage.cut"
+    pages = half.read_bytes()
+    half.write_bytes(pages[: 8 * 4096] + bytes(4096) + pages[9 * 4096 :])  # coverage reads this one
+    cut.write_bytes(pages[: 3 * 4096])
+    (tmp_path / ".coverage.empty").write_bytes(b"")
+    ours: Any = request.config.pluginmanager.get_plugin(
+        str(Path(__file__).with_name("conftest.py"))
+    )
+    assert {file.name for file in ours.half_written(tmp_path)} == {
+        *(".coverage.half", ".coverage.cut", ".coverage.empty"),
+    }
