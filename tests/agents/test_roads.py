@@ -68,14 +68,14 @@ def two(request: pytest.FixtureRequest, tmp_path: Path) -> Two:
 
 
 async def until(true: Callable[[], Any]) -> Any:
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         while not (found := true()):  # noqa: ASYNC110 - other processes need the machine too
             await anyio.sleep(0.002)
         return found
 
 
 async def until_spinning(true: Callable[[], Any]) -> None:
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         while not true():
             await anyio.lowlevel.checkpoint()
 

@@ -111,7 +111,7 @@ def test_a_teammate_is_started_listed_written_to_and_stopped(
     assert main(["replay", str(ledger), "--json", *home.words]) == 0
     assert json.loads(capsys.readouterr().out)["requests"] == 1
     assert main(["agents", "stop", "anna", *home.words]) == 0
-    assert process.wait(30) == 0
+    assert process.wait(60) == 0
     assert not home.present()["anna"].alive
     assert main(["agents", "stop", "anna", *home.words]) == 2  # it would end at its next start
     assert "anna does not run" in capsys.readouterr().err
@@ -156,7 +156,11 @@ def test_a_task_survives_the_kill_of_the_one_who_does_it_between_two_homes(
             there = await until(lambda: [p.name for p in bridge.present() if name in p.name])
             order = Order("Find the port.", name="p", remote=f"bridge:{there[0]}", background=True)
             agent = await session.agents.start(order)
-            await until(lambda: [p for p in bridge.present() if p.status == "running"])
+
+            def running() -> bool:
+                return any(p.status == "running" for p in bridge.present() if name in p.name)
+
+            await until(running)
             first.send_signal(signal.SIGKILL)
             first.wait()
             # The database hears of it when the system has closed the dead one's connection.
@@ -181,8 +185,12 @@ def test_a_second_task_survives_the_kill_too(home: Home, start: Start) -> None:
             assert done.result == "It is red."
             order = Order("Find the port.", remote="anna", background=True)
             agent = await session.agents.start(order)
-            await until(lambda: home.present()["anna"].status == "running")
-            assert home.present()["anna"].line == "Find the port."
+
+            def doing() -> tuple[str, str]:
+                one = home.present()["anna"]
+                return one.status, one.line
+
+            await until(lambda: doing() == ("running", "Find the port."))
             first.send_signal(signal.SIGKILL)
             first.wait()
             start(home, "anna", "It is 8080.")
@@ -203,7 +211,7 @@ def test_a_signal_ends_a_teammate_and_what_it_began_goes_on_when_it_is_started_a
             agent = await session.agents.start(Order("port?", remote="anna", background=True))
             await until(lambda: home.present()["anna"].status == "running")
             first.send_signal(signal.SIGTERM)
-            assert await anyio.to_thread.run_sync(first.wait, 30) == 0
+            assert await anyio.to_thread.run_sync(first.wait, 60) == 0
             start(home, "anna", "It is 8080.")
             await until(lambda: agent.card.status == "done")
             assert agent.result == "It is 8080."

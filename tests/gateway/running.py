@@ -26,7 +26,7 @@ from lamina.gateway.peers import Upstream
 from lamina.gateway.server import Gateway
 
 Json = dict[str, Any]
-WAIT = 20.0  # seconds until a test gives up
+WAIT = 60.0  # seconds until a test gives up
 NOTHING = h11.Request(method="POST", target="/nothing", headers=[("Host", "here")])
 
 

@@ -21,6 +21,7 @@ import pytest
 import zstandard
 from tests.gateway.running import (
     READ,
+    WAIT,
     Agent,
     Provider,
     answers,
@@ -246,7 +247,7 @@ def test_a_gateway_that_is_killed_loses_no_request_and_the_next_one_goes_on(agen
         gateway, port = started(agent, "--act")
         with gateway:
             for _ in range(2):
-                line = HTTPConnection("127.0.0.1", port, timeout=20)
+                line = HTTPConnection("127.0.0.1", port, timeout=WAIT)
                 body = json.dumps(asking(messages)).encode()
                 line.request("POST", "/v1/messages", body, agent.headers)
                 assert line.getresponse().read()
@@ -254,7 +255,7 @@ def test_a_gateway_that_is_killed_loses_no_request_and_the_next_one_goes_on(agen
                 sent.append(body)
                 messages += work(1, start=len(messages) // 2)
             gateway.send_signal(signal.SIGKILL if killed else signal.SIGTERM)
-            told = gateway.communicate(timeout=20)[1]
+            told = gateway.communicate(timeout=WAIT)[1]
     assert [one.raw for one in agent.wire.received] == sent
     assert len(agent.ledgers()) == 1
     assert gateway.returncode == 0

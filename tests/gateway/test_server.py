@@ -27,6 +27,7 @@ from tests.gateway.running import (
     read_message,
     request,
 )
+from tests.wire.server import nobodys_port
 
 from lamina.errors import LaminaError, UsageError
 from lamina.gateway.peers import Upstream
@@ -129,7 +130,7 @@ def test_an_event_is_passed_on_before_the_next_one_exists() -> None:
     def speak(line: socket.socket, provider: Provider) -> None:
         read_message(line)
         line.sendall(head + b"data: one\n\n")
-        assert provider.go_on.wait(20)  # the client has seen it
+        assert provider.go_on.wait(WAIT)  # the client has seen it
         line.sendall(b"data: two\n\n")
 
     with (
@@ -165,7 +166,7 @@ def test_a_client_that_does_not_read_holds_the_provider_back() -> None:
         client_of(gateway) as line,
     ):
         line.sendall(request(gateway, b"{}"))
-        assert provider.left.wait(20)
+        assert provider.left.wait(WAIT)
         assert sent[0] < 100_000_000, "most of it was never taken"
 
 
@@ -179,8 +180,8 @@ def test_a_client_that_leaves_ends_the_request_at_the_provider() -> None:
     with Provider(speak) as provider, gateway_to(provider.url) as gateway:
         with client_of(gateway) as line:
             line.sendall(request(gateway, b"{}"))
-            assert provider.go_on.wait(20)
-        assert provider.left.wait(20)
+            assert provider.go_on.wait(WAIT)
+        assert provider.left.wait(WAIT)
 
 
 @pytest.mark.parametrize(
@@ -211,9 +212,7 @@ def test_what_is_no_answer_is_told_as_502(answer: bytes) -> None:
 
 
 def test_a_provider_that_is_not_there_is_told_as_502() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-    with gateway_to(f"http://127.0.0.1:{port}") as gateway:
+    with nobodys_port() as port, gateway_to(f"http://127.0.0.1:{port}") as gateway:
         got = asked(gateway, request(gateway, b"{}"))
     assert got.startswith(b"HTTP/1.1 502 ")
     assert b"can't be reached" in got
@@ -412,13 +411,12 @@ def test_an_address_that_can_t_be_one_is_refused(url: str) -> None:
 
 
 def test_a_port_that_is_taken_and_a_gateway_before_itself_are_told() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        import asyncio
-
-        port = taken.getsockname()[1]
-        with pytest.raises(LaminaError, match="Can't listen"):
-            asyncio.run(Gateway(Upstream("http://a.example")).start(port))
-    with pytest.raises(LaminaError, match="this gateway itself"):
+    with (
+        socket.create_server(("127.0.0.1", 0)) as taken,
+        pytest.raises(LaminaError, match="Can't listen"),
+    ):
+        asyncio.run(Gateway(Upstream("http://a.example")).start(taken.getsockname()[1]))
+    with nobodys_port() as port, pytest.raises(LaminaError, match="this gateway itself"):
         asyncio.run(Gateway(Upstream(f"http://127.0.0.1:{port}")).start(port))
 
 

@@ -307,7 +307,7 @@ def test_without_a_resident_process_what_was_typed_is_still_looked_at(
     _hook(world.home, json.dumps(typed).encode(), nowhere)
     _hook(world.home, json.dumps({"hook_event_name": "Stop", **here}).encode(), nowhere)
     waiting = threading.Event()
-    for _ in range(400):
+    for _ in range(1_200):
         if world.memories():
             return
         waiting.wait(0.05)

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from tests.models.talk import READ, Talk, answer, request, user
-from tests.wire.server import Answer, WireServer, fails, says
+from tests.wire.server import Answer, WireServer, fails, nobodys_port, says
 
 from lamina import errors
 from lamina.errors import (
@@ -517,9 +517,7 @@ def test_what_is_no_address_is_said_at_once(wire: WireServer, kind: str, url: st
 
 @pytest.mark.spec("F6")
 def test_an_unreachable_host_is_one_sentence(wire: WireServer) -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))  # bound, not listening: connections are refused
-        port = taken.getsockname()[1]
+    with nobodys_port() as port:
         talk = Talk(wire, base_url=f"http://127.0.0.1:{port}")
         with pytest.raises(ModelUnreachable) as caught:
             talk.ask(request())

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import socket
 from typing import Any
 
 import pytest
 from tests.models.talk import READ, Talk, answer, request, user
-from tests.wire.server import Answer, WireServer, fails, says
+from tests.wire.server import Answer, WireServer, fails, nobodys_port, says
 
 from lamina.errors import BadResponse, ModelConfigError, ModelError, ModelUnreachable, PromptTooLong
 from lamina.events import Retrying, StreamRestarted, TextDelta, ThinkingDelta
@@ -334,9 +333,8 @@ def test_the_base_url_may_come_from_the_environment(
 
 
 def test_an_unreachable_host_is_one_sentence(wire: WireServer) -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        url = f"http://127.0.0.1:{taken.getsockname()[1]}/v1"
+    with nobodys_port() as port:
+        url = f"http://127.0.0.1:{port}/v1"
         with pytest.raises(ModelUnreachable, match=r"can't be reached at 127\.0\.0\.1") as caught:
             Talk(wire, GPT, base_url=url).ask(request())
     assert "OPENAI_BASE_URL" in str(caught.value)

@@ -49,7 +49,7 @@ class Server:
     ) -> tuple[int, Any, dict[str, str]]:
         """Status, body as JSON (or text) and headers of one real request."""
         host, _, port = self.url.removeprefix("http://").partition(":")
-        connection = http.client.HTTPConnection(host, int(port), timeout=20)
+        connection = http.client.HTTPConnection(host, int(port), timeout=60)
         sent = body if isinstance(body, bytes | None) else json.dumps(body).encode()
         every = {**({"Authorization": f"Bearer {token}"} if token else {}), **(headers or {})}
         try:
@@ -64,7 +64,7 @@ class Server:
 
 
 def start(address: str, *options: str) -> tuple[subprocess.Popen[str], str]:
-    """A server on a free port, and its address."""
+    """A server on a free port if none is named, and its address."""
     words = [sys.executable, "-m", "lamina.cli.main", "team", "serve", "--db", address]
     process = subprocess.Popen([*words, "--port", "0", *options], stderr=subprocess.PIPE, text=True)
     assert process.stderr is not None

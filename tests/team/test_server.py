@@ -285,19 +285,21 @@ def test_who_sends_half_a_request_is_hung_up_on_and_holds_nobody_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     module = pytest.importorskip("lamina.team.server", reason="the server needs lamina[team]")
-    monkeypatch.setattr(module, "BODY_SECONDS", 0.3)
+    monkeypatch.setattr(module, "BODY_SECONDS", 1.0)
     address = f"sqlite://{tmp_path}/team.db"
     database = Database(address)
     _, token = database.create_token("acme", "ana", "*", writes=True)
     made = module.make_server(database, requests_a_minute=1_000)
     with socket.create_server(("127.0.0.1", 0)) as listening:
         host, port = listening.getsockname()
-        thread = threading.Thread(target=made.run, kwargs={"sockets": [listening]})
+        thread = threading.Thread(target=made.run, kwargs={"sockets": [listening]}, daemon=True)
         thread.start()
-        half = [socket.create_connection((host, port), timeout=20) for _ in range(3)]
-        half[0].sendall(b"GET / HTTP/1.1\r\nHost: x\r\nX-Slow: ")
         head = f"PUT {SHOP} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token}\r\nIf-Match: x\r\n"
-        half[1].sendall(f"{head}Content-Length: 100\r\n\r\n{{".encode())
+        body = f"{head}Content-Length: 100\r\n\r\n{{".encode()
+        half: list[socket.socket] = []
+        for said in (b"GET / HTTP/1.1\r\nHost: x\r\nX-Slow: ", body, b""):
+            half.append(socket.create_connection((host, port), timeout=60))
+            half[-1].sendall(said)
         here = Server(f"http://{host}:{port}", database, address)
         assert here.ask("GET", SHOP, token)[0] == 200
         assert half[0].recv(100) == b""
@@ -316,7 +318,7 @@ def test_so_many_who_say_nothing_keep_nobody_out(server: Server, tenant: str) ->
     silent: list[socket.socket] = []
     try:
         for _ in range(520):
-            silent.append(socket.create_connection((host, int(port)), timeout=20))
+            silent.append(socket.create_connection((host, int(port)), timeout=60))
             silent[-1].sendall(b"GET / HTTP/1.1\r\nX-Slow: ")
         assert server.ask("GET", SHOP, token)[0] == 200
     finally:

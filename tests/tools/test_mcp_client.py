@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 import pytest
+from tests.wire.server import nobodys_port
 
 from lamina.events import Warned
 from lamina.messages import text_of
@@ -126,7 +127,8 @@ def script(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def stdio(script: Path) -> McpServer:
-    return McpServer("my shop", sys.executable, [str(script)], {"GIVEN": "yes"})
+    given = {"GIVEN": "yes"}
+    return McpServer("my shop", sys.executable, [str(script)], given, seconds_to_connect=300)
 
 
 class Shop:
@@ -199,16 +201,17 @@ async def test_a_server_that_dies_is_said_and_started_again_once(
 
 
 async def test_calls_can_be_cancelled_or_take_too_long_and_servers_end_with_the_session(
-    bench: Bench, plain_script: Path
+    bench: Bench, plain: McpServer, plain_script: Path
 ) -> None:
-    slow = McpServer("my shop", sys.executable, [str(plain_script)], seconds_to_answer=5)
-    async with McpServers([slow], bench.events.append) as mcp:
+    async with McpServers([plain], bench.events.append) as mcp:
         shop = Shop(bench, await mcp.arrived(60))
         pid = int(await shop.text("pid"))
         with anyio.move_on_after(0.2) as scope:
             await shop.call("hang")
         assert scope.cancelled_caught
-        assert "did not answer within 5 s" in await shop.text("hang")
+        object.__setattr__(plain, "seconds_to_answer", 0.2)
+        assert "did not answer within 0.2 s" in await shop.text("hang")
+        object.__setattr__(plain, "seconds_to_answer", 60)
         assert int(await shop.text("pid")) == pid
         plain_script.write_text("raise SystemExit(1)")
         await shop.call("die")
@@ -273,11 +276,11 @@ async def test_a_server_that_prints_on_stdout_serves_and_is_told_of_once(
 
 @pytest.fixture
 def http(script: Path) -> Iterator[McpServer]:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port = probe.getsockname()[1]
-    with subprocess.Popen(
-        [sys.executable, str(script), str(port)], stderr=subprocess.DEVNULL
-    ) as process:
+    command = [sys.executable, str(script)]
+    with (
+        nobodys_port() as port,
+        subprocess.Popen([*command, str(port)], stderr=subprocess.DEVNULL) as process,
+    ):
         deadline = time.monotonic() + 60
         while time.monotonic() < deadline:
             try:

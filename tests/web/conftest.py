@@ -85,7 +85,7 @@ class Page:
     def ask(self, method: str, path: str, body: bytes | None = None, **headers: str) -> Got:
         sent = {"Host": f"127.0.0.1:{self.server.port}", "Cookie": self.cookie}
         sent |= {name.replace("_", "-"): value for name, value in headers.items()}
-        connection = http.client.HTTPConnection("127.0.0.1", self.server.port, timeout=20)
+        connection = http.client.HTTPConnection("127.0.0.1", self.server.port, timeout=60)
         try:
             connection.request(method, path, body, {k: v for k, v in sent.items() if v})
             answer = connection.getresponse()

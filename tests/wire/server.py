@@ -50,6 +50,16 @@ class Answer:
     left: threading.Event = field(default_factory=threading.Event)
 
 
+@contextlib.contextmanager
+def nobodys_port() -> Iterator[int]:
+    """A port that refuses connections. No other test can get it meanwhile, but a server that is told to may
+    listen there, as often as it likes."""
+    with socket.socket() as held:
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        held.bind(("127.0.0.1", 0))  # bound, not listening
+        yield held.getsockname()[1]
+
+
 def says(text: str, **fields: Any) -> Answer:
     return Answer([{"type": "text", "text": text}], **fields)
 
