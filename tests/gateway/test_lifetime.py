@@ -4,11 +4,12 @@ pauses, and a short one is kept through a pause where that pays; by nothing that
 
 from __future__ import annotations
 
+import asyncio
 import json
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import pytest
@@ -17,6 +18,7 @@ from tests.wire.server import Answer, WireServer, fails
 
 from lamina.cache.spend import Spend
 from lamina.gateway import server
+from lamina.gateway.peers import Upstream
 
 pytestmark = pytest.mark.spec("I7")
 Json = dict[str, Any]
@@ -92,6 +94,39 @@ def test_the_gateway_looks_by_itself(agent: Agent, monkeypatch: pytest.MonkeyPat
     agent.now += NEAR
     assert came.wait(WAIT)
     assert agent.wire.received[-1].body["max_tokens"] == 1
+
+
+def test_a_gateway_that_is_ended_just_when_such_a_request_is_answered_ends(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Due:
+        lives = True
+
+        async def due(self, *, there: bool) -> list[Any]:
+            return [(None, self)]
+
+        def ended(self) -> None:
+            return
+
+        async def close(self) -> None:
+            return
+
+    async def story() -> None:
+        gateway = server.Gateway(Upstream("http://a.example"), cast("Any", Due()))
+        begun, ends = asyncio.Event(), list[Any]()
+
+        async def asked_again(request: Any, call: Any) -> None:
+            ends.append(asyncio.create_task(gateway.close()))
+            begun.set()
+
+        monkeypatch.setattr(server, "_LOOKS", 0)
+        monkeypatch.setattr(gateway, "_asked_again", asked_again)
+        await gateway.start()
+        async with asyncio.timeout(WAIT):
+            await begun.wait()
+            await ends[0]
+
+    asyncio.run(story())
 
 
 @pytest.mark.parametrize("there", [True, False])

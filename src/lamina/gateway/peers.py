@@ -122,8 +122,7 @@ class Peer:
             if self.talk.our_state is not h11.DONE or self.talk.their_state is not h11.DONE:
                 return False
             self.talk.start_next_cycle()
-        self._renewed = False
-        self.since = time.monotonic()
+        self._renewed, self.since = False, time.monotonic()
         return True
 
     def cut(self) -> None:
@@ -145,8 +144,7 @@ class Upstream:
     def __init__(self, url: str) -> None:
         self.url = url.rstrip("/")
         try:
-            parts = urlsplit(self.url)
-            port = parts.port
+            port = (parts := urlsplit(self.url)).port
         except ValueError as error:
             raise UsageError(f"{url} is not an address: {error}.") from error
         if parts.scheme not in ("http", "https") or not parts.hostname:
@@ -179,7 +177,8 @@ class Upstream:
             await peer.close()
         if self._tls and self._trusted is None:
             self._trusted = await asyncio.to_thread(_trusted)
-        return Peer(h11.CLIENT, await asyncio.wait_for(self._opened(), _CONNECTS))
+        async with asyncio.timeout(_CONNECTS):
+            return Peer(h11.CLIENT, await self._opened())
 
     async def _opened(self) -> Line:
         """Through the user's proxy, which sees no more of it than where it goes; or directly."""

@@ -80,7 +80,8 @@ class Gateway:
         there = self.stays or len(self._open) > 1  # one looks after pauses, the others are clients
         for request, call in await self._desk.due(there=there) if self._desk is not None else ():
             with suppress(*_GONE, h11.ProtocolError):
-                await asyncio.wait_for(self._asked_again(request, call), _ANSWERS)
+                async with asyncio.timeout(_ANSWERS):  # wait_for can swallow the end of the gateway
+                    await self._asked_again(request, call)
             call.ended()
 
     async def _asked_again(self, request: h11.Request, call: Call) -> None:
