@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -500,7 +500,7 @@ def test_any_order_of_recorded_lines_is_replayed_without_a_fault(
     assert len(result.requests) == len(plain.requests)
 
 
-def background(path: Path, folder: Path, changes: dict[str, object]) -> PolicyResult:
+def background(path: Path, folder: Path, changes: Mapping[str, object]) -> PolicyResult:
     config = load(folder, home=folder / "home", env={}, overrides=changes)
     weigher = Weigher(read_recording(path))
     with lamina_policy(weigher, config) as policy:
@@ -553,7 +553,7 @@ def test_the_calls_that_layers_would_make_are_charged_by_the_profile(
     ],
 )
 def test_a_call_that_the_settings_rule_out_is_not_charged(
-    session: Session, save: Save, tmp_path: Path, changes: dict[str, object], asked: set[str]
+    session: Session, save: Save, tmp_path: Path, changes: Mapping[str, object], asked: set[str]
 ) -> None:
     session.user("Please always run the linter before a release.")
     finish(session)
