@@ -456,7 +456,7 @@ def test_every_marker_of_recorded_sessions_leads_back_to_its_bytes(
         weigher = Weigher(read_recording(path))
         with lamina_policy(weigher, config) as policy:
             replay(weigher.recording, policy, weigher=weigher)
-            found, wrong = checked(policy.ledger())
+            found, wrong = checked(policy, (r.thread for r in weigher.recording.requests))
         assert wrong == []
         count += found
     assert count > 5
