@@ -119,6 +119,25 @@ def test_only_results_of_tools_that_allow_it_are_cleared(place: Place) -> None:
 
 
 @pytest.mark.spec("L2.1")
+def test_a_picture_stays_since_expand_would_not_bring_it_back(place: Place) -> None:
+    (place.project / "a.png").write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(5_000))
+    (place.project / "a.txt").write_text(LONG * 5)
+
+    async def story() -> None:
+        names = ["a.png", *["a.txt"] * 7]
+        reads = [use("Read", f"r{n}", file_path=name) for n, name in enumerate(names)]
+        async with place.open([*reads, "done", "ok"]) as session:
+            await session.ask("work")
+            place.clock.at += 10_000
+            await session.ask("go on")
+            first, *others = [b["content"] for b in results(session)]
+            assert [part["type"] for part in first] == ["image"]
+            assert [words.startswith(CLEARED) for words in others] == [True] * 2 + [False] * 5
+
+    run(story)
+
+
+@pytest.mark.spec("L2.1")
 def test_it_never_keeps_fewer_than_one_and_short_results_are_left_alone(place: Place) -> None:
     async def story() -> None:
         config = {"microcompact.keep": 1}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -456,7 +456,7 @@ def test_every_marker_of_recorded_sessions_leads_back_to_its_bytes(
         weigher = Weigher(read_recording(path))
         with lamina_policy(weigher, config) as policy:
             replay(weigher.recording, policy, weigher=weigher)
-            found, wrong = checked(policy.ledger())
+            found, wrong = checked(policy, (r.thread for r in weigher.recording.requests))
         assert wrong == []
         count += found
     assert count > 5
@@ -500,8 +500,8 @@ def test_any_order_of_recorded_lines_is_replayed_without_a_fault(
     assert len(result.requests) == len(plain.requests)
 
 
-def background(path: Path, profile: str, folder: Path) -> PolicyResult:
-    config = load(folder, home=folder / "home", env={}, overrides={"background.profile": profile})
+def background(path: Path, folder: Path, changes: Mapping[str, object]) -> PolicyResult:
+    config = load(folder, home=folder / "home", env={}, overrides=changes)
     weigher = Weigher(read_recording(path))
     with lamina_policy(weigher, config) as policy:
         return replay(weigher.recording, policy, weigher=weigher)
@@ -518,8 +518,8 @@ def test_the_calls_that_layers_would_make_are_charged_by_the_profile(
         finish(session)
         session.clock += 400 if number == 3 else 30
     path = save(session)
-    often = background(path, "every-turn", tmp_path)
-    seldom = background(path, "saving", tmp_path)
+    often = background(path, tmp_path, {"background.profile": "every-turn"})
+    seldom = background(path, tmp_path, {"background.profile": "saving"})
     assert set(often.background) - {"keep_warm"} == {
         "notes",
         "extraction",
@@ -539,6 +539,28 @@ def test_the_calls_that_layers_would_make_are_charged_by_the_profile(
     assert all(usage.cache_read or usage.prompt < 10_000 for usage in asked)
 
 
+@pytest.mark.spec("I4", "F10")
+@pytest.mark.parametrize(
+    ("changes", "asked"),
+    [
+        ({}, {"extraction", "recall", "dream"}),
+        ({"extraction.enabled": False}, {"recall", "dream"}),
+        ({"recall.enabled": False}, {"extraction", "dream"}),
+        ({"dream.enabled": False}, {"extraction", "recall"}),
+        ({"small_model": "none"}, {"extraction", "dream"}),
+        ({"memory.enabled": False}, set[str]()),
+        ({"bare": True}, set[str]()),
+    ],
+)
+def test_a_call_that_the_settings_rule_out_is_not_charged(
+    session: Session, save: Save, tmp_path: Path, changes: Mapping[str, object], asked: set[str]
+) -> None:
+    session.user("Please always run the linter before a release.")
+    finish(session)
+    found = background(save(session), tmp_path, {"cache.keep_warm": 0, **changes})
+    assert set(found.background) == asked
+
+
 @pytest.mark.spec("F14", "I4")
 def test_a_recorded_pause_is_bridged_with_what_the_session_has_saved(
     session: Session, save: Save, tmp_path: Path
@@ -554,10 +576,7 @@ def test_a_recorded_pause_is_bridged_with_what_the_session_has_saved(
     path, found = save(session), dict[int, PolicyResult]()
     for most in (0, 2):
         changes = {"cache.keep_warm": most, "extraction.enabled": False}
-        config = load(tmp_path, home=tmp_path / "home", env={}, overrides=changes)
-        weigher = Weigher(read_recording(path))
-        with lamina_policy(weigher, config) as policy:
-            found[most] = replay(weigher.recording, policy, weigher=weigher)
+        found[most] = background(path, tmp_path, changes)
     calls, _ = found[2].background["keep_warm"]
     assert 1 <= calls <= 4  # one before he is back; nobody knows that the session has ended
     assert "keep_warm" not in found[0].background

@@ -6,7 +6,7 @@ import copy
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -524,6 +524,31 @@ def test_a_prompt_that_shrank_without_a_word_has_its_recorded_size() -> None:
     sizes = [9_000, 20_000, 12_000, 12_100]
     figures = replay(growing(sizes, said), NonePolicy()).requests
     assert [f.context for f in figures] == [pytest.approx(size, abs=60) for size in sizes]
+
+
+@pytest.mark.spec("I4")
+def test_what_layers_are_said_to_have_saved_is_what_the_prompts_lack() -> None:
+    """Also where the recorder's own prompt got lighter meanwhile, and whatever the layer told."""
+
+    class Forgetting:
+        name = "forgetting"
+
+        def __init__(self) -> None:
+            self._held: dict[str, list[Message]] = {}
+
+        def send(self, turn: RecordedTurn) -> Sent:
+            held = turn.held_in(self._held)
+            told = [Action("microcompact", "dropped", 3)] if turn.number in (2, 4) else []
+            return Sent([*held[:2], *held[4:]] if turn.number > 1 else held, told)
+
+    said = ["start", "a long story " * 3_000, "go on", "and on", "and on and on"]
+    recording = growing([9_000, 20_000, 12_000, 12_100, 12_300], said)
+    whole = replay(recording, NonePolicy()).requests
+    less = replay(recording, Forgetting()).requests
+    gone = [all_.context - some.context for all_, some in zip(whole, less, strict=True)]
+    assert gone[2] > 1_000
+    told = accumulate(sum(action.tokens_saved for action in one.actions) for one in less)
+    assert list(told) == gone
 
 
 def test_a_file_that_begins_in_the_middle_has_its_recorded_sizes_after_a_compaction_too() -> None:

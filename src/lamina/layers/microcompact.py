@@ -87,9 +87,9 @@ def _clear(state: State, keep: int, why: str, least: float = 0.0) -> int:
 
 
 def _with_a_way_back(state: State, keep: int) -> list[Row]:
-    """Old results; without Expand only those whose file would hold all of them, so no images."""
+    """Old results of words only: neither Expand nor a file would bring a picture back."""
     old = old_results(state.ledger, lambda tool: clearable(state, tool), keep, state.results)
-    return old if state.expands else [row for row in old if _of_words(row)]
+    return [row for row in old if _of_words(row)]
 
 
 def _of_words(row: Row) -> bool:

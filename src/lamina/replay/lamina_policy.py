@@ -106,9 +106,10 @@ class LaminaPolicy:
             model = self._model or turn.request.model or DEFAULT_MODEL
             talk = self.new_conversation(self._folder / str(len(self._threads)), model)
             held = self._threads[thread] = _LayeredThread(talk, self._weigher, self._times)
-            own = not thread.startswith(SIDE)
-            held.extracts = self._flags.on("extraction") and own
-            held.dreams = self._flags.on("dream") and own
+            own = self._config.bool("memory.enabled") and not thread.startswith(SIDE)
+            held.extracts = own and self._flags.on("extraction")
+            held.recalls = own and self._flags.on("recall")
+            held.dreams = own and self._flags.on("dream")
         chosen = SHORT_LIFE if self._chooses else turn.request.ttl
         life = int(self._ttl or chosen) or Capabilities().cache_ttl
         self._runner.run(held.send(turn, life))
@@ -158,7 +159,7 @@ class _LayeredThread:
         # As `new_conversation` made them.
         self._work = cast("RoundWork", state.background)
         self._forks = cast("PaperForks", state.fork)
-        self.extracts = self.dreams = False
+        self.extracts = self.recalls = self.dreams = False
         self._asked = 0.0  # when the last request was sent
         self._answered = 0.0  # and when its answer came
         self._sent = 0  # tokens of the last prompt
@@ -216,7 +217,7 @@ class _LayeredThread:
         said = [
             entry for entry in state.ledger.entries[-1:] if "typed" in (entry.get("origins") or ())
         ]
-        if not self.extracts or not said or not state.flags.on("recall") or not state.deps.small:
+        if not self.recalls or not said or not state.deps.small:
             return
         asked = len(prompts.load("recall", most="5").encode()) + RANKED * _MEMORY_LINE
         asked += min(len(str(said[0].get("content"))), _MEMORY_LINE * 10)
@@ -346,7 +347,7 @@ class _LayeredThread:
 def _small_model(config: Config, model: str) -> Callable[[Model], Model] | None:
     """The small model that a session with the recorded one would have."""
     name = config.str("small_model")
-    if name == NO_MODEL and config.str("model") == NO_MODEL:
+    if config.source("small_model").kind == "default" and config.str("model") == NO_MODEL:
         provider = price_of(model).provider
         name = MODELS_BY_KEY[provider][1] if provider in MODELS_BY_KEY else NO_MODEL
     small = UnaskedModel(Capabilities(), name)

@@ -22,7 +22,7 @@ from lamina.messages import Message, Usage
 from lamina.replay.recording import Frame, RecordedRequest, Recording, RequestStep
 from lamina.replay.rereads import Rereads
 from lamina.replay.results import Action, Fork, OwnCall, PolicyResult, RequestFigures, Reread
-from lamina.replay.weigh import Piece, Weigher
+from lamina.replay.weigh import Losses, Piece, Weigher
 
 DEFAULT_WINDOW = 200_000
 DEFAULT_MODEL = "claude-sonnet-4-6"  # for recordings that name none
@@ -38,7 +38,6 @@ class RecordedTurn:
     new: Sequence[Message]  # what follows them; the last answer comes first
     frame: Frame
     compacted: bool  # the recorder itself started again from a summary
-    context: int  # tokens of the prompt if all messages were sent
     fetched: int = 0  # tokens of re-reads that stand in the prompt besides the policy's messages
 
     def held_in(self, threads: dict[str, list[Message]]) -> list[Message]:
@@ -170,7 +169,9 @@ class _ReplayedThread:
 
     def __init__(self, recording: Recording, weigher: Weigher, books: _Books) -> None:
         self._recording, self._weigher, self._books = recording, weigher, books
-        self._held: list[list[PaperBlock]] = []  # by message
+        self._said: list[Message] = []
+        self._held: list[list[PaperBlock]] = []  # the same, weighed
+        self._losses: Losses = ()  # with which it was
         self._tokens = 0  # of all that
         self._frame: Sequence[PaperBlock] = ()
         self._prompt = SentPrompt(weigher)
@@ -188,8 +189,12 @@ class _ReplayedThread:
             for key, tokens in paper:
                 self._tokens -= tokens
                 self._rereads.forget(key)
-        del self._held[step.keep :]
+        del self._held[step.keep :], self._said[step.keep :]
         self._frame = self._weigher.at(step.number)
+        if self._losses != self._weigher.losses:
+            self._losses = self._weigher.losses
+            self._held = [self._weigher.paper(message) for message in self._said]
+            self._tokens = sum(tokens for paper in self._held for _, tokens in paper)
         new = [self._recording.messages[index].message for index in step.new]
         for message in new:
             paper = self._weigher.paper(message)
@@ -197,11 +202,11 @@ class _ReplayedThread:
                 self._rereads.add(key, block, tokens)
             self._tokens += sum(tokens for _, tokens in paper)
             self._held.append(paper)
+            self._said.append(message)
         frame = self._recording.frames[step.request.frame]
-        context = sum(tokens for _, tokens in self._frame) + self._tokens
         fetched = self._prompt.fetched
         return RecordedTurn(
-            step.number, step.request, step.keep, new, frame, step.compacted, context, fetched
+            step.number, step.request, step.keep, new, frame, step.compacted, fetched
         )
 
     def book(self, step: RequestStep, sent: Sent) -> RequestFigures:
