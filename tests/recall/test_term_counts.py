@@ -79,7 +79,7 @@ def test_threads_that_meet_new_words_at_once_agree_on_their_numbers() -> None:
 def test_runs_of_any_length_that_differ_in_their_last_letter_are_told_apart() -> None:
     met = [letter * size + end for letter in "aé" for size in range(80) for end in "xyz"]
     numbers, starts = Lexicon().runs_in(f" {' '.join(met * 2)} ".encode())
-    unlike = {run: number for run, number in zip(met, numbers.tolist(), strict=False)}
+    unlike = dict(zip(met, numbers.tolist(), strict=False))
     assert len({*unlike.values()}) == len(unlike)
     assert numbers.tolist() == [unlike[run] for run in met * 2]
     assert len(starts) == len(met) * 2
