@@ -7,7 +7,7 @@ import json
 import os
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
@@ -262,3 +262,23 @@ def mixed(size: int = 10_000) -> Corpus:
     questions = tuple(question for corpus in locomo() for question in corpus.questions)
     items += [*longmemeval().items, *_service_calls(), *_coding_sessions()]
     return Corpus("mix", tuple(items[:size]), questions)
+
+
+# Of each set every so many-th question, so that none outweighs the others.
+TOGETHER = {"LoCoMo": 16, "LongMemEval": 4, "BEAM": 2}
+
+
+@cache
+def together() -> Corpus:
+    """One store that holds all of this talk at once; each question's kind is the set that asks it."""
+    sets = {"LoCoMo": locomo(), "LongMemEval": [longmemeval()], "BEAM": beam()}
+    items, questions = list[Item](), list[Question]()
+    for name, corpora in sets.items():
+        asked = list[Question]()
+        for corpus in corpora:
+            items += corpus.items
+            latest = max(item.said for item in corpus.items) + 86_400.0
+            asked += [replace(q, kind=name, asked=q.asked or latest) for q in corpus.questions]
+        questions += asked[:: TOGETHER[name]]
+    items += [*_service_calls(), *_coding_sessions()]
+    return Corpus("together", tuple(items), tuple(questions))

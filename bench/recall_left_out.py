@@ -36,7 +36,16 @@ from bench.recall import (
     score,
     session_index,
 )
-from bench.recall_data import DATA, Corpus, Question, beam, locomo, longmemeval, mixed
+from bench.recall_data import (
+    DATA,
+    Corpus,
+    Question,
+    beam,
+    locomo,
+    longmemeval,
+    mixed,
+    together,
+)
 from numpy.typing import NDArray
 
 from lamina.local.embedder import Meanings
@@ -212,14 +221,45 @@ class Trial:
 
 
 @cache
+def chosen() -> dict[tuple[str, ...], dict[str, float]]:
+    """By what is left out: the weights that the other sets choose."""
+    trial, found = Trial(kept()), dict[tuple[str, ...], dict[str, float]]()
+    for left in LEFT_OUT:
+        found[left] = trial.choose([name for name in SETS if name not in left])
+        print(f"  left out {' and '.join(left)}: {found[left]}", file=sys.stderr)
+    return found
+
+
+@cache
 def left_out() -> dict[str, float]:
     """By set: what weights find there that were chosen on the others."""
     trial, found = Trial(kept()), dict[str, float]()
-    for left in LEFT_OUT:
-        weights = trial.choose([name for name in SETS if name not in left])
+    for left, weights in chosen().items():
         found |= trial.figures(weights, left)
-        print(f"  left out {' and '.join(left)}: {weights}", file=sys.stderr)
     return found
+
+
+def together_figures() -> list[Figure]:
+    """One store of all kinds of talk: each question is ranked by weights in which the set that it comes
+    from had no say."""
+    store, index = together(), session_index(together().items)
+    peers = peer_scores([(store.items, store.questions)], PLAIN)
+    ours, shipped = list[float](), (turns.WEIGHTS, turns.OTHER_ROLE, turns.BRIEF)
+    for left, weights in chosen().items():
+        asked = [number for number, q in enumerate(store.questions) if q.kind in left]
+        turns.WEIGHTS = {name: weights[name] for name in PARTS}
+        turns.OTHER_ROLE, turns.BRIEF = weights[OTHER], weights[BRIEF]
+        try:
+            found = score(index, store, [store.questions[number] for number in asked]).at5
+        finally:
+            turns.WEIGHTS, turns.OTHER_ROLE, turns.BRIEF = shipped
+        ours += found
+        theirs = {name: mean([all_.at5[n] for n in asked]) for name, (all_, _) in peers.items()}
+        print(f"  together, {left[0]} ({len(asked)}): {mean(found):.4f}, {theirs}", file=sys.stderr)
+    return [
+        ahead(at_least("left_out.together.recall@5", mean(ours), "", 0, **rounded(peers, "at5"))),
+        Figure("together.recall@5", round(mean(score(index, store, store.questions).at5), 4), ""),
+    ]
 
 
 def spoken_share(
@@ -247,7 +287,7 @@ def left_out_figures() -> list[Figure]:
         if name == "BEAM":
             spoken = {peer: spoken_share(asked, a["rankings"]) for peer, (_, a) in peers.items()}
             figures += beam_figures({peer: round(share, 4) for peer, share in spoken.items()})
-    return figures
+    return [*figures, *together_figures()]
 
 
 def beam_figures(spoken: dict[str, float]) -> list[Figure]:

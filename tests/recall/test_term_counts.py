@@ -71,9 +71,18 @@ def test_threads_that_meet_new_words_at_once_agree_on_their_numbers() -> None:
     with ThreadPoolExecutor(8) as pool:
         found = list(pool.map(numbers_of, range(8)))
     assert all(numbers == found[0] for numbers in found)
-    numbers, source = table.terms_in(np.array(found[0], dtype=np.uint32))
+    numbers, ends = table.terms_in(np.array(found[0], dtype=np.uint32))
     assert [[*table.terms][number] for number in numbers.tolist()] == [terms(run)[0] for run in met]
-    assert source.tolist() == list(range(400))
+    assert ends.tolist() == list(range(1, 401))
+
+
+def test_runs_of_any_length_that_differ_in_their_last_letter_are_told_apart() -> None:
+    met = [letter * size + end for letter in "aé" for size in range(80) for end in "xyz"]
+    numbers, starts = Lexicon().runs_in(f" {' '.join(met * 2)} ".encode())
+    unlike = dict(zip(met, numbers.tolist(), strict=False))
+    assert len({*unlike.values()}) == len(unlike)
+    assert numbers.tolist() == [unlike[run] for run in met * 2]
+    assert len(starts) == len(met) * 2
 
 
 def test_runs_with_the_same_place_in_the_table_are_told_apart(

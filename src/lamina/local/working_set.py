@@ -289,8 +289,8 @@ class SpokenStatements:
         """Places of statements with the same key, where not all say the same; by the first of each."""
         import numpy as np
 
-        keys = np.array([key for one in self.spoken for key in one.keys], dtype=np.int64)
-        texts = np.array([text for one in self.spoken for text in one.texts], dtype=np.int64)
+        keys = np.frombuffer(b"".join(one.keys for one in self.spoken), dtype=np.int64)
+        texts = np.frombuffer(b"".join(one.texts for one in self.spoken), dtype=np.int64)
         order = np.argsort(keys, kind="stable")
         order = order[keys[order] != 0]
         if not len(order):

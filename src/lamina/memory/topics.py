@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from lamina.errors import MemoryStoreError
 from lamina.memories import MEMORY_TYPES, Memory, MemoryType
@@ -34,8 +34,7 @@ _NEEDS_QUOTES = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class _Field:
+class _Field(NamedTuple):  # thousands are made in a scan
     """One key with its value and the lines (first, behind the last) that hold it."""
 
     value: str
@@ -44,8 +43,7 @@ class _Field:
     value_at: int  # where in the first line the value begins
 
 
-@dataclass(frozen=True, slots=True)
-class _Parts:
+class _Parts(NamedTuple):
     """A topic file taken apart; `bom + head lines + body` is the text again."""
 
     bom: str
@@ -255,30 +253,29 @@ def _looks_open(text: str) -> bool:
 def _fields_of(head: list[str]) -> dict[str, _Field]:
     """Every key between the fences, its value folded to one line; the first of doubles counts."""
     fields: dict[str, _Field] = {}
-    number = 1
-    while number < len(head) - 1:
-        match = _KEY.match(head[number])
+    number, fence = 1, len(head) - 1
+    while number < fence:
+        line = head[number]
+        match = _KEY.match(line)
         if match is None:
             number += 1
             continue
-        behind = number + 1
-        while behind < len(head) - 1 and _continues(head[behind]):
+        key, at, behind = match[1], match.end(), number + 1
+        while behind < fence and _continues(head[behind]):
             behind += 1
-        inline = head[number][match.end() :].rstrip("\r\n")
-        nested = _nested(match.group(1), head, number, behind) if not inline.strip() else {}
-        if nested:
+        inline = line[at:].strip()
+        if not inline and (nested := _nested(key, head, number, behind)):
             fields = {**nested, **fields}
-        else:
-            below = [line.strip() for line in head[number + 1 : behind] if line.strip()]
-            field = _Field(_folded(inline, below), number, behind, match.end())
-            fields.setdefault(match.group(1), field)
+        elif key not in fields:
+            below = [more for line in head[number + 1 : behind] if (more := line.strip())]
+            fields[key] = _Field(_folded(inline, below), number, behind, at)
         number = behind
     return fields
 
 
 def _continues(line: str) -> bool:
     """A line that belongs to the key above it: indented, or an item of its list."""
-    return line[:1] in (" ", "\t") or line.startswith("- ")
+    return line.startswith((" ", "\t", "- "))
 
 
 def _nested(parent: str, head: list[str], first: int, behind: int) -> dict[str, _Field]:
@@ -291,8 +288,7 @@ def _nested(parent: str, head: list[str], first: int, behind: int) -> dict[str, 
     return found
 
 
-def _folded(inline: str, below: list[str]) -> str:
-    plain = inline.strip()
+def _folded(plain: str, below: list[str]) -> str:
     if plain[:1] in ("|", ">") and _BLOCK.fullmatch(plain):
         return " ".join(below)
     if below and all(line.startswith("- ") for line in below):
@@ -401,6 +397,8 @@ def _encode(text: str) -> bytes:
 
 def _clean(text: str) -> str:
     """For values that leave this module: bytes that were no text become U+FFFD."""
+    if text.isascii():
+        return text
     try:
         text.encode()
     except UnicodeEncodeError:

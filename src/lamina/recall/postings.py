@@ -33,7 +33,7 @@ Found: TypeAlias = tuple[Numbers, Counts]  # places, and how often each holds it
 # Dead places are swept out when they are a quarter of all, but not for a handful.
 _SWEEP_SHARE = 0.25
 _SWEEP_FROM = 64
-_MOST_WAITING = 200_000  # bytes; more are counted at once, so that no crowd of numbers piles up
+_MOST_WAITING = 400_000  # bytes; more are counted at once, so that no crowd of numbers piles up
 # New rows are sorted apart from the rest until they are this many and this share of it.
 _APART = 64
 _APART_SHARE = 1 / 16
@@ -250,12 +250,12 @@ class Postings:
 
     def _measure(self, places: Numbers, fields: Numbers, counts: Counts, documents: int) -> None:
         """Counts the lengths of so many new documents."""
+        where = places.astype(np.intp) * self.fields + fields
+        fresh = np.bincount(where, counts, documents * self.fields).reshape(documents, self.fields)
         for field, lengths in enumerate(self._lengths):
-            here = fields == field
-            fresh = np.bincount(places[here], counts[here], documents)
-            lengths.frombytes(fresh.astype(np.float32).tobytes())
-            self._totals[field] += float(fresh.sum())
-            self._filled[field] += int(np.count_nonzero(fresh))
+            lengths.frombytes(fresh[:, field].astype(np.float32).tobytes())
+            self._totals[field] += float(fresh[:, field].sum())
+            self._filled[field] += int(np.count_nonzero(fresh[:, field]))
 
     def _sort_in(self) -> None:
         """Brings what was added since the last search into the postings."""

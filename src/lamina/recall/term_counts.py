@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 from array import array
 from collections.abc import Collection, Sequence
-from functools import lru_cache
+from itertools import accumulate, chain, islice
 from typing import TypeAlias
 
 import numpy as np
@@ -26,12 +26,10 @@ _MOST_RUNS = 200_000
 _MOST_TERMS = 4_000_000  # of all runs together: one without spaces may be a whole text
 _TABLE_BITS = 19  # the table stays less than half full
 _MOST_TIMES = 65_535  # a term in a text
-_USUAL_BITS = 16  # of the length of what is counted at once
 _SPACE = 32
-# A run's hash is its bytes as the digits of a number in this base, modulo 2**64, mixed. The inverse
-# takes the place that a run has in the text out of it again.
-_BASE = 0x9E3779B97F4A7C15
-_INVERSE = pow(_BASE, -1, 2**64)
+_WINDOW = 8  # bytes of a run that are hashed at once
+_LONGEST_HASHED = 64  # bytes; of the few longer ones Python makes the hash
+_MIXER = np.uint64(0x9E3779B97F4A7C15)
 
 
 class Numbered(dict[str, int]):
@@ -66,20 +64,18 @@ class Lexicon:
 
     def runs_in(self, text: bytes) -> tuple[Numbers, Places]:
         """The number of each run of a text with a space at both ends, and where it begins."""
-        letters = np.frombuffer(text, dtype=np.uint8)
-        edges = np.flatnonzero(np.diff(letters == _SPACE)) + 1
-        starts, ends = edges[::2], edges[1::2]
-        bits = max(len(text).bit_length(), _USUAL_BITS)
-        summed = np.cumsum(_powers(_BASE, bits)[: len(text)] * letters)
-        hashes = (summed[ends - 1] - summed[starts - 1]) * _powers(_INVERSE, bits)[starts]
-        hashes ^= hashes >> np.uint64(32)
-        hashes *= np.uint64(_BASE)
+        spaces = np.flatnonzero(np.frombuffer(text, dtype=np.uint8) == _SPACE)
+        sizes = np.diff(spaces) - 1
+        runs = np.flatnonzero(sizes)
+        starts, sizes = spaces[runs] + 1, sizes[runs]
+        hashes = _hashes(text, starts, sizes)
         with self._lock:
             numbers = self._known(hashes)
             new = np.flatnonzero(numbers == 0)
             if len(new):
                 first = new[np.sort(np.unique(hashes[new], return_index=True)[1])]
-                edges = zip(starts[first].tolist(), ends[first].tolist(), strict=True)
+                ends = starts[first] + sizes[first]
+                edges = zip(starts[first].tolist(), ends.tolist(), strict=True)
                 self._meet([text[start:end].decode() for start, end in edges])
                 self._keep(hashes[first])
                 numbers[new] = self._known(hashes[new])
@@ -87,13 +83,14 @@ class Lexicon:
 
     def _known(self, hashes: NDArray[np.uint64]) -> Numbers:
         """The number of each run and 1; 0 where it is new."""
-        numbers = np.zeros(len(hashes), dtype=np.uint32)
-        left, places = np.arange(len(hashes)), _places_of(hashes)
-        while len(left):
-            found = self._hashes[places] == hashes[left]
-            numbers[left[found]] = self._at[places[found]]
-            on = ~found & (self._at[places] != 0)
-            left, places = left[on], (places[on] + 1) % len(self._at)
+        places = _places_of(hashes)
+        numbers = self._at[places]
+        left = np.flatnonzero((self._hashes[places] != hashes) & (numbers != 0))
+        while len(left):  # another's place: it may stand in the next
+            places[left] = (places[left] + 1) % len(self._at)
+            numbers[left] = self._at[places[left]]
+            other = (self._hashes[places[left]] != hashes[left]) & (numbers[left] != 0)
+            left = left[other]
         return numbers
 
     def _keep(self, hashes: NDArray[np.uint64]) -> None:
@@ -109,22 +106,22 @@ class Lexicon:
             places = (places[~got] + 1) % len(self._at)
 
     def _meet(self, runs: Sequence[str]) -> None:
-        number, of_runs, ends = self._numbers.__getitem__, self._of_runs, self._ends
-        for run in runs:
-            of_runs.extend(map(number, (run,) if run[0] == "@" else terms_of(run)))
-            ends.append(len(of_runs))
+        met = [(run,) if run[0] == "@" else terms_of(run) for run in runs]
+        self._ends.extend(islice(accumulate(map(len, met), initial=len(self._of_runs)), 1, None))
+        self._of_runs.extend(map(self._numbers.__getitem__, chain.from_iterable(met)))
 
     def terms_in(self, runs: Numbers) -> tuple[Numbers, Places]:
-        """The numbers of all terms of these runs in order, and which of the runs each is from."""
+        """The numbers of all terms of these runs in order, and where each run's end."""
         with self._lock:
             of_runs = np.array(self._of_runs, dtype=np.uint32)
             ends = np.array(self._ends, dtype=np.int64)
         sizes = np.diff(ends, prepend=0)
         many = sizes[runs]
-        source = np.repeat(np.arange(len(runs)), many)
+        last = np.cumsum(many)
         # How far each run's terms stand from where they are put.
-        shift = (ends - sizes)[runs] - (np.cumsum(many) - many)
-        return of_runs[np.arange(len(source)) + shift[source]], source
+        places = np.repeat(ends[runs] - last, many)
+        places += np.arange(len(places))
+        return of_runs[places], last
 
 
 class _Shared:
@@ -158,33 +155,55 @@ class Backlog:
         """How many terms each document has; document by document and field by field its terms in
         the order of first use, by the lexicon's numbers, with the field and the amount of each."""
         runs, starts = self.lexicon.runs_in(b" ".join((b"", *self._texts, b"")))
-        terms, source = self.lexicon.terms_in(runs)
-        ends = np.cumsum([len(text) + 1 for text in self._texts])
+        terms, last = self.lexicon.terms_in(runs)
+        behind = np.searchsorted(
+            starts, np.cumsum([len(text) + 1 for text in self._texts]), "right"
+        )
+        sizes = np.diff(np.append(0, last)[behind], prepend=0)  # of each text, in terms
         numbers = np.arange(len(self._texts), dtype=np.uint32)
-        parts = np.searchsorted(ends, starts, side="left").astype(np.uint32)[source]
+        fields = np.repeat(numbers % self._fields, sizes)
+        documents = np.repeat(numbers // self._fields, sizes)
         # What is counted together: a term in a field of a document. Places rise with documents, so
         # sorting by term, field and place brings together what belongs together.
-        fields = (numbers % self._fields)[parts]
-        documents = (numbers // self._fields)[parts]
         what = terms.astype(np.uint64) * np.uint64(self._fields) + fields
         what, places = sorted_by(what)
         starts = np.flatnonzero(changes(what) | changes(documents[places]))
-        amounts = np.minimum(np.diff(starts, append=len(places)), _MOST_TIMES).astype(np.uint16)
-        _, order = sorted_by(places[starts])
-        chosen = places[starts][order]
+        amounts = np.zeros(len(terms), dtype=np.uint16)  # where each term is first used
+        amounts[places[starts]] = np.minimum(np.diff(starts, append=len(places)), _MOST_TIMES)
+        chosen = np.flatnonzero(amounts)
         sizes = np.bincount(documents[chosen], minlength=self.documents)
-        return sizes, terms[chosen], fields[chosen], amounts[order]
+        return sizes, terms[chosen], fields[chosen], amounts[chosen]
 
 
 def _places_of(hashes: NDArray[np.uint64]) -> Places:
     return (hashes >> np.uint64(64 - _TABLE_BITS)).astype(np.intp)
 
 
-@lru_cache(4)
-def _powers(base: int, bits: int) -> NDArray[np.uint64]:
-    """The powers of a number modulo 2**64, from the first on, for a text of up to so many bits."""
-    powers = np.full(1 << bits, base, dtype=np.uint64)
-    return np.cumprod(powers, out=powers)
+def _hashes(text: bytes, starts: Places, sizes: Places) -> NDArray[np.uint64]:
+    """A number for each run, from eight of its bytes at a time."""
+    windows = np.ndarray(len(text), "<u8", text + bytes(_WINDOW), strides=(1,))
+    hashes = _mixed(sizes.view(np.uint64), windows[starts], _WINDOW - sizes)
+    longer, first = np.flatnonzero(sizes > _WINDOW), _WINDOW
+    while len(longer) and first < _LONGEST_HASHED:
+        left = sizes[longer] - first
+        hashes[longer] = _mixed(hashes[longer], windows[starts[longer] + first], _WINDOW - left)
+        longer, first = longer[left > _WINDOW], first + _WINDOW
+    for run in longer.tolist():
+        hashes[run] = hash(text[starts[run] : starts[run] + sizes[run]]) % 2**64
+    return hashes
+
+
+def _mixed(
+    before: NDArray[np.uint64], window: NDArray[np.uint64], beyond: Places
+) -> NDArray[np.uint64]:
+    """With eight more bytes, of which so many (0 if fewer) stand behind the run."""
+    np.maximum(beyond, 0, out=beyond)
+    mixed = window << (beyond.view(np.uint64) << np.uint64(3))
+    mixed ^= before
+    mixed *= _MIXER
+    mixed ^= mixed >> np.uint64(32)
+    mixed *= _MIXER
+    return mixed
 
 
 def sorted_by(values: NDArray[np.integer]) -> tuple[NDArray[np.uint64], Places]:

@@ -134,7 +134,7 @@ def _pairs(run: str) -> list[str]:
 
 def terms_of(run: str) -> tuple[str, ...]:
     """The terms of one run, as it stands in a `spaced` text."""
-    if run.isascii() and run.isalnum():
+    if run.isalnum():
         return _terms_of_run(run)
     return tuple(term for part in _RUN.findall(run) for term in _terms_of_run(part))
 

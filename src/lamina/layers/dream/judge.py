@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
 from functools import cached_property, partial
@@ -52,14 +52,9 @@ class MemorySnapshot:
         files: dict[str, bytes] = {}
         times: dict[str, float] = {}
         known: dict[bytes, bytes] = {}  # copies share their bytes
-        for path, (mtime_ns, size, _) in store.stamps().items():
-            if size > LARGEST:
-                continue
-            with contextlib.suppress(MemoryStoreError):
-                content = store.content(path)
-                if content is not None and not is_binary(content):
-                    files[path] = known.setdefault(content, content)
-                    times[path] = mtime_ns / 1e9
+        for path, content, mtime in _contents(store):
+            files[path] = known.setdefault(content, content)
+            times[path] = mtime
         return cls(files, store.content(INDEX), times)
 
     def memories(self, files: Mapping[str, bytes] | None = None) -> list[Memory]:
@@ -78,18 +73,42 @@ class MemorySnapshot:
 
     @property
     def digest(self) -> str:
-        total = hashlib.sha256(self.index or b"")
-        for path in sorted(self.files):
-            total.update(f"\0{path}\0".encode("utf-8", "surrogateescape"))
-            total.update(hashlib.sha256(self.files[path]).digest())
-        return total.hexdigest()
+        return _digest(self.index, self.files.items())
 
-    def differs_from(self, other: MemorySnapshot) -> str:
-        """A file that is not the same in both; "" if there is none."""
-        if self.index != other.index:
+    def differs_from(self, store: MemoryStore) -> str:
+        """A file that is not the same in the store now; "" if there is none."""
+        if self.index != store.content(INDEX):
             return INDEX
-        paths = sorted({*self.files, *other.files})
-        return next((p for p in paths if self.files.get(p) != other.files.get(p)), "")
+        gone, other = set(self.files), list[str]()
+        for path, content, _ in _contents(store):
+            gone.discard(path)
+            if self.files.get(path) != content:
+                other.append(path)
+        return min([*gone, *other], default="")
+
+
+def _contents(store: MemoryStore) -> Iterator[tuple[str, bytes, float]]:
+    """Every topic file with its time, one after the other: all at once they may be too much."""
+    for path, (mtime_ns, size, _) in store.stamps().items():
+        if size > LARGEST:
+            continue
+        with contextlib.suppress(MemoryStoreError):
+            content = store.content(path)
+            if content is not None and not is_binary(content):
+                yield path, content, mtime_ns / 1e9
+
+
+def digest_of(store: MemoryStore) -> str:
+    """What a snapshot of the store would have as its digest."""
+    return _digest(store.content(INDEX), ((path, content) for path, content, _ in _contents(store)))
+
+
+def _digest(index: bytes | None, files: Iterable[tuple[str, bytes]]) -> str:
+    total = hashlib.sha256(index or b"")
+    for path, hashed in sorted((path, hashlib.sha256(content).digest()) for path, content in files):
+        total.update(f"\0{path}\0".encode("utf-8", "surrogateescape"))
+        total.update(hashed)
+    return total.hexdigest()
 
 
 @dataclass(frozen=True, slots=True)

@@ -83,11 +83,11 @@ class DreamStep:
 class DreamPlanner:
     """One dream's view of memory."""
 
-    def __init__(self, store: MemoryStore, now: float, held: Collection[str] = ()) -> None:
+    def __init__(self, store: MemoryStore, now: float) -> None:
         self.store = store
         self.now = now
         self.before = MemorySnapshot.of(store)
-        self.held = {*store.pinned(), *held, *store.read_only()}
+        self.held = {*store.pinned(), *store.read_only()}
         if store.history is not None:
             store.history.settle()
         self.authors = Authors(store.history)
@@ -405,7 +405,7 @@ def carry_out(
     GaveWay if memory changed meanwhile."""
 
     def give_way() -> None:
-        if path := before.differs_from(MemorySnapshot.of(store)):
+        if path := before.differs_from(store):
             raise GaveWay(f"{path} was edited during the dream, so the dream gave way.")
 
     note = Note(

@@ -21,7 +21,7 @@ import anyio.to_thread
 from lamina.errors import LaminaError, MemoryStoreError, alone
 from lamina.events import DreamChanged, Event, MemoryUpdated, ModelCalled, TextDelta, Warned
 from lamina.layers.dream import fork
-from lamina.layers.dream.judge import MemorySnapshot
+from lamina.layers.dream.judge import digest_of
 from lamina.layers.dream.lock import DreamLock
 from lamina.layers.dream.plan import DreamPlanner, DreamStep, GaveWay, WantedMemory, carry_out
 from lamina.layers.dream.record import DreamRecord, Progress
@@ -193,8 +193,9 @@ class DreamRun:
     def _look(self) -> DreamPlanner:
         self._store.catch_up()
         now = self._state.deps.clock.now()
-        held = self._record.taken_back(MemorySnapshot.of(self._store).files)
-        return DreamPlanner(self._store, now, held)
+        planner = DreamPlanner(self._store, now)
+        planner.held |= self._record.taken_back(planner.before.files)
+        return planner
 
     def _distilled(self, planner: DreamPlanner, logs: Mapping[str, str]) -> WantedMemory | None:
         """What the rules make of new entries. They stay new to a model, which may see more in them."""
@@ -333,7 +334,7 @@ class DreamRun:
         }
         if self._apply and dreamt.status in ("completed", "nothing"):
             with contextlib.suppress(MemoryStoreError):  # then the next dream looks at everything
-                line |= {"digest": MemorySnapshot.of(self._store).digest, "diary": self._diary}
+                line |= {"digest": digest_of(self._store), "diary": self._diary}
             if self._marks and self._by == "rules":
                 self._record.note_distilled(self._marks)
         if self._apply:
