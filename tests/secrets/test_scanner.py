@@ -93,6 +93,8 @@ def test_false_alarms_on_real_memory_files_stay_under_5_percent(bench: dict[str,
         "spring.datasource.password=Dk8sJw2q",
         'FROBNICATE = "zq8Xk3LmV9tR2bN7cW5y"',
         "acmecorp_9aXk3LmV9tR2bN7cW5yQ4eT8uI1oP",
+        "dropbox_key = qwtfjeown7znmryadmidw0",  # few digits, and letters that nobody could say
+        "DATADOG_APP = gre2itjp99453fhd4cwntiimsevaeatiszuqqks",
         f"first\\n{GITHUB}\\nlast",
         f"{GITHUB},{GITHUB[:-1]}Z",
     ],
@@ -105,6 +107,7 @@ def test_a_secret_by_name_or_form_is_found(text: str) -> None:
     "text",
     [
         "token: string",
+        "dropbox_client = production2adapter3settings",
         "password=$DB_PASSWORD",
         "password: ${{ secrets.DB }}",
         'api_key = os.environ["API_KEY_2"]',

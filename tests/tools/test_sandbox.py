@@ -397,6 +397,12 @@ STEERING = {
     "a link": ("ln -s /etc/passwd AGENTS.local.md", "AGENTS.local.md"),
     "gone": ("rm AGENTS.md", "AGENTS.md"),
     "its mode": ("chmod +x AGENTS.md", "AGENTS.md"),
+    "a folder in its place": ("rm AGENTS.md; mkdir AGENTS.md", "AGENTS.md"),
+    "a repository of its own": ("git init -q sub", "sub/.git/HEAD"),
+    "one among packages": ("git init -q node_modules/a", "node_modules/a/.git/HEAD"),
+    "one without a name": ("git init -q --bare sub", "sub/HEAD"),
+    "one that is elsewhere": ("mkdir sub; echo 'gitdir: ../x' > sub/.git", "sub/.git"),
+    "one behind a link": ("mkdir sub; ln -s ../x sub/.git", "sub/.git"),
 }  # fmt: skip
 
 
@@ -408,12 +414,99 @@ async def test_alone_what_runs_or_steers_later_is_put_back(alone: Bench, change:
     (project / "AGENTS.md").chmod(0o644)
     outcome = await alone.shell(f"{command}; echo plain > plain.txt")
     assert outcome.is_error
-    assert name in text_of(outcome.content)
+    assert name.removesuffix("/HEAD") in text_of(outcome.content)
     assert "sandbox.unattended_reach" in text_of(outcome.content)
     assert (project / "AGENTS.md").read_text() == "be kind\n"
     assert (project / "AGENTS.md").stat().st_mode & 0o777 == 0o644
     assert name == "AGENTS.md" or not os.path.lexists(project / name)
     assert (project / "plain.txt").exists()
+
+
+def git(folder: Path, *words: str) -> str:
+    """The user's own."""
+    command = ["git", "-C", str(folder), "-c", "user.name=a", "-c", "user.email=a@b", *words]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+# What git obeys in a folder: a file says where the settings are, and a setting names a program.
+OBEYED = {
+    "fsmonitor": "git -C sub config core.fsmonitor 'touch {mark};'",
+    "a filter": "git -C sub config filter.x.clean 'touch {mark}; cat'; echo '* filter=x' > sub/.gitattributes",
+    "an include": "git -C sub config include.path ../../evil; printf '[core]\nfsmonitor = touch {mark};' > evil",
+    "settings elsewhere": "git -C sub config core.fsmonitor 'touch {mark};'; mv sub/.git sub/git; echo 'gitdir: git' > sub/.git",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("place", ["sub", "node_modules/sub"])
+@pytest.mark.parametrize("way", OBEYED)
+async def test_alone_no_command_leaves_what_the_users_own_git_status_would_run(
+    alone: Bench, way: str, place: str
+) -> None:
+    project, mark = alone.context.project, alone.root / "ran"
+    git(project, "init", "-q")
+    git(project, "commit", "-q", "--allow-empty", "-m", "first")
+    commit = "git -c user.name=a -c user.email=a@b"
+    await alone.shell(
+        f"mkdir -p {place}; cd {place}/..; git init -q sub; echo a > sub/a; git -C sub add a; "
+        f"{commit} -C sub commit -qm x; {OBEYED[way].format(mark=mark)}; echo b > sub/a; cd {project}; "
+        f"git update-index --add --cacheinfo 160000,$(git -C {place} rev-parse HEAD),{place}"
+    )
+    assert place in git(project, "ls-files", "-s"), "a commit may be prepared; it is no program"
+    for folder in (project, project / place):
+        git(folder, "status")
+    assert not mark.exists()
+
+
+async def test_alone_a_link_in_place_of_a_folder_leads_nothing_outside(alone: Bench) -> None:
+    project, home = alone.context.project, alone.root / "home"
+    for folder, text in ((home, "mine"), (project / "sub", "theirs")):
+        folder.mkdir()
+        (folder / ".bashrc").write_text(text)
+    await alone.shell(f"mv sub other; ln -s {home} sub")
+    assert (home / ".bashrc").read_text() == "mine"
+    assert (project / "sub" / ".bashrc").read_text() == "theirs"
+    assert not (project / "sub").is_symlink()
+
+
+async def test_alone_a_repository_that_a_command_moved_is_whole_again(alone: Bench) -> None:
+    project = alone.context.project
+    git(project, "init", "-q")
+    git(project, "commit", "-q", "--allow-empty", "-m", "first")
+    for command in (
+        "mv .git away",
+        "mkdir sub; mv .git sub; git init -q",
+        "mv .git x; echo > .git",
+    ):
+        await alone.shell(command)
+        assert git(project, "log", "--format=%s") == "first\n", command
+
+
+async def test_alone_a_commit_stays_and_looking_at_a_repository_changes_nothing(
+    alone: Bench,
+) -> None:
+    project = alone.context.project
+    (project / "a").write_text("a")
+    git(project, "init", "-q")
+    outcome = await alone.shell(
+        "git add a; git -c user.name=a -c user.email=a@b commit -qm x && touch a && git status && git diff"
+    )
+    assert not outcome.is_error
+    assert git(project, "log", "--format=%s") == "x\n"
+
+
+async def test_alone_what_was_there_already_is_no_new_file_however_large_the_project(
+    alone: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bash, "_MOST_LOOKED_AT", 5)
+    monkeypatch.setattr(bash, "_CLOCKS_TICK", -60)  # all that is here was made long ago
+    project = alone.context.project
+    for name in ("a", "b", "c"):
+        (project / name).mkdir()
+        (project / name / "AGENTS.md").write_text("be kind")
+        (project / f"{name}.txt").touch()  # more than is looked at, and less after the command
+    outcome = await alone.shell("rm *.txt")
+    assert not outcome.is_error
+    assert all((project / name / "AGENTS.md").exists() for name in ("a", "b", "c"))
 
 
 async def test_alone_nothing_that_steers_later_hides_behind_many_files(

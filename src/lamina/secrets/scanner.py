@@ -41,6 +41,7 @@ _SUM = re.compile(
 _DIGIT, _LETTER = re.compile(rb"[0-9]"), re.compile(rb"[A-Za-z]")
 _LOWER, _UPPER, _SIGN = re.compile(rb"[a-z]"), re.compile(rb"[A-Z]"), re.compile(rb"[!#%&*?@^~$+]")
 _SWITCH = re.compile(rb"[A-Za-z](?=[0-9])|[0-9](?=[A-Za-z])|[a-z](?=[A-Z])")
+_UNSPEAKABLE = re.compile(rb"[A-Za-z]*[b-df-hj-np-tv-xz]{4}[A-Za-z]*", re.IGNORECASE)
 _RUN = re.compile(r"[A-Za-z0-9]{8,}")
 _LONG = 16  # letters in a row that no ordinary word has
 
@@ -180,7 +181,9 @@ def _drawn(secret: bytes) -> bool:
     if not _mixed(secret) or _CODE.match(secret):
         return False
     switches = len(_SWITCH.findall(secret))
-    return switches >= max(3, 0.1 * len(secret)) and _spelled(secret) < 0.65 * len(secret)
+    # A name's words can be spoken: letters are drawn where four consonants meet.
+    words = _spelled(_UNSPEAKABLE.sub(b"0", secret))
+    return switches >= (max(3, 0.1 * len(secret)) if words else 1) and words < 0.65 * len(secret)
 
 
 def _lone(secret: bytes) -> bool:

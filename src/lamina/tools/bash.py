@@ -13,12 +13,15 @@ import re
 import shlex
 import shutil
 import stat
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
+from itertools import count
 from math import inf
 from pathlib import Path
+from typing import Literal
 
 import anyio.to_thread
 
@@ -26,7 +29,7 @@ from lamina.errors import ToolError
 from lamina.ledger.places import private_folder
 from lamina.messages import Json
 from lamina.ports import ToolContext, ToolOutcome, ToolSpec
-from lamina.tools.permissions import steers
+from lamina.tools.permissions import holds_what_steers, named_to_steer
 from lamina.tools.process import Command, Finished, run_command
 from lamina.tools.sandbox import sandbox_for
 
@@ -119,6 +122,7 @@ def _prepare(text: str, timeout: float, context: ToolContext) -> Command:
     if reads is not None:
         # Git gives up on a configuration that it may not read; what it writes there goes with the rest.
         env["GIT_CONFIG_GLOBAL"] = str(private_tmp / "gitconfig")
+        env["GIT_OPTIONAL_LOCKS"] = "0"  # else `git status` freshens the index, which is put back
     return Command(
         argv=_shell(text, env["PATH"]),
         cwd=context.cwd,
@@ -195,73 +199,201 @@ def _outcome(finished: Finished, command: Command, moved: str, context: ToolCont
 # ---- what runs or steers later
 
 _SKIPPED = frozenset({"node_modules", ".venv", "venv", "__pycache__", ".tox", "site-packages"})
-_OF_GIT = ("hooks", "info")  # of a repository; its objects, refs and index are records
+# Of a repository: what a commit writes. Nothing in it is run, and the user may commit meanwhile.
+_RECORDS = frozenset({"objects", "logs", "refs", "lfs", "annex"})
 _OF_WORKTREE = ("commondir", "gitdir", "config.worktree")  # by them git finds its settings
+_CLOCKS_TICK = 0.02  # seconds that the clock of a file system may be behind
 _MOST_LOOKED_AT = 100_000  # entries; a walk must not cost more than the command
+
+# What is looked for in a folder: files by their name; every file, here and below or here alone; what
+# git obeys, and with it files by their name where a repository is not called `.git`; repositories alone.
+_In = Literal["project", "steering", "settings", "git", "bare", "skipped"]
 
 
 @dataclass(slots=True)
 class Steering:
-    """The files of a project that something runs or obeys later, as they were before a command."""
+    """The files of a project that something runs or obeys later, as they were before a command, and its
+    repositories: a new one would be obeyed by the user's own git as soon as an index names it."""
 
     project: Path
     writes: Sequence[Path]  # of its repository, by a commit in a worktree
-    files: dict[Path, tuple[bytes, int]]  # what a file holds, or a link names, and its mode
+    files: dict[Path, tuple[bytes, os.stat_result]]  # what a file holds, or a link names
+    repositories: dict[tuple[int, int], Path] = field(default_factory=dict[tuple[int, int], Path])
+    closed: set[str] = field(default_factory=set[str])  # folders that could not be read
     whole: bool = True  # were all looked at?
+    started: float = field(default_factory=lambda: time.time() - _CLOCKS_TICK)
 
     @classmethod
-    def of(cls, project: Path, writes: Sequence[Path] = (), most: float | None = None) -> Steering:
+    def of(cls, project: Path, writes: Sequence[Path] = ()) -> Steering:
         found = cls(Path(os.path.realpath(project)), writes, {})
-        for path in found._all(_MOST_LOOKED_AT if most is None else most):
+        for path in found._all(_MOST_LOOKED_AT):
             with suppress(OSError):
-                mode = path.lstat().st_mode
-                linked = os.fsencode(os.readlink(path)) if stat.S_ISLNK(mode) else b""
-                if linked or stat.S_ISREG(mode):
-                    found.files[path] = (linked or path.read_bytes(), mode)
+                status = path.lstat()
+                if stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode):
+                    found.files[path] = (_held(path, status), status)
         return found
 
     def _all(self, most: float) -> Iterator[Path]:
-        looked_at = 0
+        """Every file that steers. Folders that steer come first, those of packages last: a walk that
+        ends early has seen what matters most."""
+        looked_at, inner, last = 0, list[tuple[str, _In]](), list[tuple[str, _In]]()
         yield from (folder / one for folder in self.writes for one in _OF_WORKTREE)
-        for folder, folders, names in os.walk(self.project):
-            here = Path(folder)
-            looked_at += len(names) + len(folders)
+        todo: list[tuple[str, _In]] = [(str(one / "modules"), "git") for one in self.writes]
+        todo.insert(0, (str(self.project), "project"))
+        while inner or todo or last:
+            folder, inside = (inner or todo or last).pop()
+            entries = self._entries(folder)
+            looked_at += len(entries)
             if looked_at > most:
                 self.whole = False
                 return
-            links = [one for one in folders if (here / one).is_symlink()]
-            folders[:] = [one for one in folders if one not in _SKIPPED and one not in links]
-            folders.sort(key=lambda one: not one.startswith("."))  # those that steer come first
-            if ".git" in here.parts[len(self.project.parts) :]:
-                top = here.name == ".git" or here.parent.name == "modules"
-                folders[:] = [one for one in folders if not top or one in (*_OF_GIT, "modules")]
-                names = [one for one in names if not top or one.startswith("config")]  # noqa: PLW2901
-            elif here.name == ".lamina":
-                folders[:] = []  # a home may lie there; settings are its files
-            yield from (here / one for one in [*names, *links] if steers(here / one, self.project))
+            names = {one.name for one in entries}
+            repository = "HEAD" in names and (names >= {"objects", "refs"} or "commondir" in names)
+            if repository:
+                inside = "bare" if inside in ("project", "skipped") else inside
+                status = os.lstat(folder)
+                self.repositories[status.st_dev, status.st_ino] = Path(folder)
+            for one in entries:
+                if not one.is_dir(follow_symlinks=False):
+                    if _matters(one.name, inside):
+                        yield Path(one.path)
+                elif inside == "git" and repository and one.name in _RECORDS:
+                    continue
+                elif (then := _below(one.name, inside)) == "skipped":
+                    last.append((one.path, then))
+                elif then is not None:
+                    (todo if then == "project" else inner).append((one.path, then))
 
     def put_back(self) -> list[str]:
         """Undo every change to them; the names of those that were changed. However many files the
-        command has made, none hides behind them."""
-        now = Steering.of(self.project, self.writes, inf if self.whole else None).files
-        changed = [one for one in {**self.files, **now} if self.files.get(one) != now.get(one)]
+        command has made, none hides behind them, and no link that it made is followed."""
+        now = self._now()
+        if named := self._put_repositories_back(now):
+            now = self._now()
+        made = {path for path in now.files if not _of_other_worktree(path)} - self.files.keys()
+        if not self.whole:  # what was not seen before may have been there all the same
+            made = {path for path in made if path.lstat().st_ctime > self.started}
+        changed = {path for path, before in self.files.items() if not _same(path, *before)}
+        for path in made | changed:
+            self._clear(path)
         for path in changed:
             with suppress(OSError):
-                path.unlink()
-            with suppress(OSError):
-                self._restore(path)
-        return [os.path.relpath(path, self.project) for path in changed]
+                _restore(path, *self.files[path])
+        return sorted(os.path.relpath(path, self.project) for path in named | made | changed)
 
-    def _restore(self, path: Path) -> None:
-        if path not in self.files:
-            return
-        content, mode = self.files[path]
-        path.parent.mkdir(parents=True, exist_ok=True)
-        if stat.S_ISLNK(mode):
-            path.symlink_to(os.fsdecode(content))
-        else:
-            path.write_bytes(content)
-            path.chmod(stat.S_IMODE(mode))
+    def _put_repositories_back(self, now: Steering) -> set[Path]:
+        """One that was moved to its place; a new one loses its HEAD, without which it is none."""
+        named: set[Path] = set()
+        for one, here in now.repositories.items():
+            there = self.repositories.get(one, here)
+            if there != here:
+                named.add(there)
+                self._clear(there)
+                with suppress(OSError):
+                    there.parent.mkdir(parents=True, exist_ok=True)
+                    here.rename(there)
+            elif one not in self.repositories and here not in self.repositories.values():
+                head = here / "HEAD"
+                if self.whole or head.lstat().st_ctime > self.started:
+                    named.add(here)
+                    self._clear(head, keep=True)
+                    if here.name.casefold() == ".git":  # else git stumbles over it
+                        self._clear(here)
+        return named
+
+    def _now(self) -> Steering:
+        now = Steering(self.project, self.writes, {})
+        for path in now._all(inf if self.whole else _MOST_LOOKED_AT):
+            with suppress(OSError):
+                now.files[path] = (b"", path.lstat())
+        if hidden := now.closed - self.closed:
+            self.closed |= hidden
+            for folder in map(Path, hidden):
+                with suppress(OSError):
+                    folder.chmod(0o700)
+            return self._now()
+        return now
+
+    def _entries(self, folder: str) -> list[os.DirEntry[str]]:
+        try:
+            with os.scandir(folder) as entries:
+                return list(entries)
+        except PermissionError:
+            self.closed.add(folder)
+        except OSError:
+            pass
+        return []
+
+    def _clear(self, path: Path, *, keep: bool = False) -> None:
+        """Take away what stands in a path, and links and files that stand for its folders: what was
+        looked at before was below real folders. A folder in its place is moved aside, not removed."""
+        base = next((one for one in self.writes if path.is_relative_to(one)), self.project)
+        with suppress(OSError):
+            for place in [base / one for one in reversed(path.relative_to(base).parents[:-1])]:
+                if place.is_symlink() or (place.exists() and not place.is_dir()):
+                    place.unlink()
+            if keep or (path.is_dir() and not path.is_symlink()):
+                free = (path.with_name(f"{path.name}.aside{n or ''}") for n in count())
+                path.rename(next(one for one in free if not os.path.lexists(one)))
+            else:
+                path.unlink()
+
+
+def _matters(name: str, inside: _In) -> bool:
+    if inside == "skipped":
+        return name.casefold() == ".git"
+    if inside in ("git", "bare") and (name.startswith("config") or name in _OF_WORKTREE):
+        return True
+    if inside in ("project", "bare"):
+        return named_to_steer(name) or holds_what_steers(name)
+    return inside != "git"
+
+
+def _below(name: str, inside: _In) -> _In | None:
+    """What is looked for in a folder of that name; None for nothing."""
+    if name.casefold() == ".git":
+        return "git"
+    if inside in ("git", "bare") and name in ("hooks", "info"):
+        return "steering"
+    if inside == "settings":
+        return None  # a home may lie there; settings are its files
+    if inside == "skipped" or name in _SKIPPED:
+        return "skipped"
+    if name == ".lamina":
+        return "settings"
+    if inside == "project" and holds_what_steers(name):
+        return "steering"
+    return "project" if inside == "bare" else inside
+
+
+def _of_other_worktree(path: Path) -> bool:
+    """Made beside the command, by git or an agent; by itself it leads nobody anywhere."""
+    return path.parent.parent.name == "worktrees" and path.parent.parent.parent.name == ".git"
+
+
+def _held(path: Path, status: os.stat_result) -> bytes:
+    return os.fsencode(os.readlink(path)) if stat.S_ISLNK(status.st_mode) else path.read_bytes()
+
+
+def _same(path: Path, held: bytes, before: os.stat_result) -> bool:
+    try:
+        now = path.lstat()
+        if (now.st_mode, now.st_size) != (before.st_mode, before.st_size):
+            return False
+        # The time of a change of any kind is the kernel's: no command sets it.
+        untouched = (now.st_ino, now.st_ctime_ns) == (before.st_ino, before.st_ctime_ns)
+        return untouched or _held(path, now) == held
+    except OSError:
+        return False
+
+
+def _restore(path: Path, held: bytes, status: os.stat_result) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if stat.S_ISLNK(status.st_mode):
+        path.symlink_to(os.fsdecode(held))
+    else:
+        path.write_bytes(held)
+        path.chmod(stat.S_IMODE(status.st_mode))
 
 
 OWN_KEYS = frozenset({"ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "OPENAI_API_KEY"})

@@ -57,14 +57,23 @@ _STEERING_FILES = (
 )  # fmt: skip
 
 
+_STEERS = re.compile("|".join(map(fnmatch.translate, _STEERING_FILES)))
+
+
 def steers(path: Path, project: Path) -> bool:
     """Is it, inside the project, a file that something runs or obeys later without being asked?"""
     if not path.is_relative_to(project):
         return False
-    folded = [_folded(part) for part in path.relative_to(project).parts]
-    return not _STEERING_FOLDERS.isdisjoint(folded) or any(
-        fnmatch.fnmatchcase(folded[-1], one) for one in _STEERING_FILES if folded
-    )
+    *folders, name = path.relative_to(project).parts or ("",)
+    return named_to_steer(name) or any(map(holds_what_steers, [*folders, name]))
+
+
+def named_to_steer(file: str) -> bool:
+    return _STEERS.match(_folded(file)) is not None
+
+
+def holds_what_steers(folder: str) -> bool:
+    return _folded(folder) in _STEERING_FOLDERS
 
 
 @dataclass(frozen=True, slots=True)
