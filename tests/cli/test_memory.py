@@ -197,6 +197,14 @@ def test_forget_then_purge_works_in_that_order_by_the_name_without_its_ending(la
     assert (ran.code, ran.out) == (0, "Forgotten: a.md, and removed from the history for good.\n")
 
 
+def test_a_purge_of_what_never_was_says_so(lamina: Run) -> None:
+    lamina("memory", "add", "Quokka habitats are classified.", "--file", "a")
+    for name in ("b", "b.md"):
+        ran = lamina("memory", "forget", name, "--purge")
+        assert (ran.code, ran.out) == (1, "")
+        assert f"There is no memory {name}" in ran.err
+
+
 def test_a_purge_names_the_days_of_the_diary_that_still_say_it(
     lamina: Run, directory: Path
 ) -> None:

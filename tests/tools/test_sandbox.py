@@ -481,6 +481,21 @@ async def test_alone_a_repository_that_a_command_moved_is_whole_again(alone: Ben
         assert git(project, "log", "--format=%s") == "first\n", command
 
 
+async def test_alone_a_worktree_gets_no_submodules_settings_from_a_command(alone: Bench) -> None:
+    own = alone.root / "git" / "worktrees" / "one"
+    own.mkdir(parents=True)
+    (own / "commondir").write_text("../..")
+    alone.context.writes = (own,)
+    outcome = await alone.shell(
+        f"git init -q --bare {own}/modules/sub; echo x > {own}/commondir; echo 1 > {own}/index"
+    )
+    assert outcome.is_error
+    assert (own / "commondir").read_text() == "../.."
+    assert not (own / "modules" / "sub" / "config").exists()
+    assert not (own / "modules" / "sub" / "HEAD").exists()
+    assert (own / "index").exists(), "what a commit writes stays"
+
+
 async def test_alone_a_commit_stays_and_looking_at_a_repository_changes_nothing(
     alone: Bench,
 ) -> None:

@@ -395,12 +395,13 @@ def _days_that_say(store: MemoryStore, path: str) -> set[str]:
 
 
 def _gone(store: MemoryStore, word: str) -> str:
-    """The path of a memory that is left only in the history, so that it can still be purged; "" if the
-    memory exists, or if nothing is known of it."""
+    """The path of a memory that is left only in the history or the inbox, so that it can still be
+    purged; "" if the memory exists, or if nothing is known of it."""
     path = md(word)
     if any(store.content(one, 1) is not None for one in (word, path)):
         return ""
-    return path if path == word else known(store, word)
+    waits = any(item.proposal.path == path for item in store.waiting())
+    return path if waits else known(store, word)
 
 
 def known(store: MemoryStore, word: str) -> str:
