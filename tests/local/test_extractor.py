@@ -112,6 +112,8 @@ Actually our staging database is Postgres 15, not MySQL.
 That's wrong, our sprint starts on Wednesdays, not Mondays.
 Nein, wir deployen mit Nomad, nicht mit Kubernetes.
 不对，我们用的是 Nomad，不是 Kubernetes。
+No, not npm. This repo uses yarn.
+Nein, nicht npm. Hier wird yarn verwendet.
 """
 NO_FACTS = """
 No, the function returns None, not 0.
@@ -720,6 +722,13 @@ def test_a_statement_inside_a_request_is_kept_without_the_request(
         ("Je suis développeuse chez un libraire.", "user"),
         ("今後は必ず日本語で答えてください。", "feedback"),
         ("I worry about the guests, so I decided to seat them on the terrace in June.", "project"),
+        ("I've shifted my shop's opening from May 2030 to July 2030.", "project"),
+        ("We turned down the $9,000 offer for the mill.", "project"),
+        ("I'm kinda worried about the patent I filed on May 3, 2025.", "project"),
+        ("I recently joined the rowing club in Gdynia on June 4.", "project"),
+        ("My grandmother is 91 and still swims.", "user"),
+        ("I met Ines at the harbour fair.", "user"),
+        ("I'm in the process of buying a mill.", "user"),
     ],
 )
 def test_what_lasts_is_known_by_its_grammar(words: str, kind: str) -> None:
@@ -727,9 +736,61 @@ def test_what_lasts_is_known_by_its_grammar(words: str, kind: str) -> None:
 
 
 @pytest.mark.spec("L5.8")
+def test_what_was_done_on_a_day_is_never_dated_ahead() -> None:
+    assert "(2026-02-04)" in only(typed("I recently joined the rowing club on February 4.")).body
+    assert "(20" not in only(typed("I recently joined the rowing club on April 4.")).body
+
+
+@pytest.mark.spec("L5.8")
+@pytest.mark.parametrize(
+    ("words", "path"),
+    [
+        ("We always use pnpm here.", "feedback_always_use_pnpm_here.md"),
+        ("We use PostgreSQL 16 in production.", "project_use_postgresql_16_production.md"),
+        ("Keep functions under 40 lines.", "feedback_keep_functions_under_40_lines.md"),
+        ("Deployments happen only on Tuesdays.", "project_deployments_happen_only_tuesdays.md"),
+        ("We never deploy on Fridays.", "feedback_never_deploy_fridays.md"),
+        ("My name is Anna and I work on the billing team.", "user_name_anna_work_billing_team.md"),
+        ("Ich heiße Anna", "user_heisse_anna.md"),
+        ("Wir benutzen immer pnpm.", "feedback_benutzen_immer_pnpm.md"),
+        ("不要在周五部署。", "feedback_"),
+        ("我叫小明", "user_"),
+        ("No, don't use port 8080 in the tests.", "feedback_dont_use_port_8080_tests.md"),
+        ("Call me Priya.", "user_"),
+        ("Bug reports must have at most three tags.", "feedback_"),
+        ("Bau den Filter ein, und Tests bitte immer mit Vitest.", "feedback_"),
+        ("A pull request needs two approvals.", "feedback_"),
+        ("集成测试里不要 mock 数据库。", "feedback_"),
+        ("All our infrastructure is in eu-west-1.", "project_"),
+    ],
+)
+def test_a_plain_statement_is_kept_as_the_first_thing_said(words: str, path: str) -> None:
+    found = only(typed(words, uuid="e"))
+    assert found.path.startswith(path)
+    assert kept(found, trusting(words)).decision == "accept"
+
+
+@pytest.mark.spec("L5.8")
 @pytest.mark.parametrize(
     "words",
     [
+        "We use a mock here",
+        "keep going",
+        "my name is wrong in the header, fix it",
+        "My name is missing",
+        "No, don't do that",
+        "No, don't use that one",
+        "We never use it.",
+        "Keep it under 40 lines.",
+        "Keep the summary under 200 words.",
+        "Every test fails.",
+        "All tests must pass now.",
+        "Use icons for the buttons",
+        "Call me when it's done.",
+        "This app uses too much memory.",
+        "Ich heiße das nicht gut.",
+        "我叫不动它。",
+        "不要在这里加日志。",
         "commit, push, create draft PR",
         "umm, we have changes in our working copy",
         "I'm kinda worried about the next step",

@@ -81,13 +81,17 @@ def correction(message: list[Sentence], place: int, rules: Cues) -> Find | None:
     assistant took for true, or may."""
     sentence = message[place]
     says_no = _SAYS_NO.match(sentence.plain)
-    said_no = place > 0 and _SAYS_NO.fullmatch(f"{message[place - 1].plain} ")
+    before = f"{message[place - 1].plain} " if place else ""
+    said_no = _SAYS_NO.match(before)
     against = bool(sentence.answers and (says_no or said_no))
     start = says_no.end() if says_no else 0
     told = sentence.plain[start:]
-    if not _WITH_US.match(told) or not _RATHER_THAN.search(told):
+    rather = _RATHER_THAN.search(told) or (said_no and _RATHER_THAN.search(before))
+    with_us = _WITH_US.match(told)
+    if not with_us or not rather:
         return None
-    if _AT_WORK.search(told) or UNSETTLED.search(told) or rules.this_time.search(told):
+    now = rules.this_time.search(told, with_us.end())
+    if now or _AT_WORK.search(told) or UNSETTLED.search(told):
         return None
     if PATH.search(told) or _IN_CODE.search(told):  # a product's name may look like an identifier
         return None
@@ -137,6 +141,8 @@ def telling(sentence: Sentence, rules: Cues) -> Find | None:
     if (asked and not start and not held) or LEANS_ON.match(plain):
         return None
     text = _CONNECTIVE.sub("", finding.without_opener(sentence.text[start:].strip()), count=1)
+    if start and held and not _SUBJECT.match(text):
+        text = finding.without_opener(sentence.text)
     # "I prefer short answers" tells of the user, and of how to answer.
     certain, why = not _TASTE.search(plain), finding.reason_in(text, rules)
     kind: MemoryType = "user" if of_user else "project"
@@ -158,6 +164,7 @@ _UPCOMING = Listed("telling.upcoming")
 OF_THE_MOMENT = Listed("telling.moment")
 _FOR_NOW = words("telling.for_now")
 _CONNECTIVE = Listed("telling.connective")
+_SUBJECT = Listed("telling.subject")
 ASKS_FOR_HELP = Listed("telling.can_you")
 _REQUEST = Listed("telling.request")
 _WONDERS = Listed("own_words.WONDERS")

@@ -182,9 +182,12 @@ def judged(message: list[Sentence], place: int, rules: Cues) -> Find | None:
     against = _speaks_against(sentence, view.type, rules)
     if view.worth < (_SURER if against else _SURE)[view.type] - _EASIER[sentence.lang]:
         return None
+    kind = view.type
+    if kind == "reference" and _RUNS_IN.match(sentence.plain) and not SYSTEMS.search(sentence.text):
+        kind = "project"
     text = finding.without_opener(sentence.text)
     why = finding.reason_in(text, rules)
-    return anchored(Find(view.type, text, (sentence,), _LIKE[view.type], why), message, place)
+    return anchored(Find(kind, text, (sentence,), _LIKE[kind], why), message, place)
 
 
 def may_last(message: list[Sentence], place: int, rules: Cues) -> Find | None:
@@ -289,6 +292,7 @@ def _misleads(sentence: Sentence, kind: MemoryType, rules: Cues) -> bool:
     return bool(of_another or LEANS_ON.match(plain))
 
 
+_RUNS_IN = Listed("telling.runs_in")
 _NO_SUCH = ("no", "never", "kein", "keine", "keinen")
 _FIRST_PERSON = words("telling.first_person")
 _ONE_OFF = Listed("finders.one_off")

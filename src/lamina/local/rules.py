@@ -21,7 +21,7 @@ def rule(message: list[Sentence], place: int, rules: Cues) -> Find | None:
     plain = sentence.plain
     standing = _STANDING_ORDER.search(plain)
     ordered = standing or rules.order.search(plain)
-    refused, insisted = _refused(sentence), _insisted(message, place, rules)
+    insisted = _insisted(message, place, rules)
     chore = rules.this_time.search(_without_reason(plain, rules))
     if rules.about_code.search(plain) or (rules.remember_task.search(plain) and not ordered):
         return None
@@ -31,7 +31,7 @@ def rule(message: list[Sentence], place: int, rules: Cues) -> Find | None:
     elif insisted:
         if chore and not rules.insists.search(plain):
             return None
-    elif chore or not (refused or (rules.forbids.search(plain) and _is_general(sentence, rules))):
+    elif chore or not (rules.forbids.search(plain) and _is_general(sentence, rules)):
         return None
     if _THIS_CODE.search(plain) and (PATH.search(plain) or IDENTIFIER.search(plain)):
         return None
@@ -40,7 +40,7 @@ def rule(message: list[Sentence], place: int, rules: Cues) -> Find | None:
     text = finding.without_opener(sentence.text)
     if len(content_words(text)) < 2:  # "Always." belongs to what was said before it
         return None
-    told = bool(ordered or refused) and not chore
+    told = bool(ordered) and not chore
     because, why = [sentence], finding.reason_in(text, rules)
     if not why and place + 1 < len(message) and _gives_reason(message[place + 1]):
         because.append(message[place + 1])
@@ -51,7 +51,7 @@ def rule(message: list[Sentence], place: int, rules: Cues) -> Find | None:
         tuple(because),
         RULE,
         why,
-        certain=False,
+        certain=bool(standing),
         plain=bool(ordered and _STRONG.search(plain)),
         bar=_KNOWN_BY_FORM if standing else _bar(plain, told=told, insisted=insisted),
     )
@@ -64,14 +64,8 @@ def _bar(plain: str, *, told: bool, insisted: bool) -> float | None:
     return 0.5 if insisted or LEANS_BACK.search(plain) else None
 
 
-def _refused(sentence: Sentence) -> bool:
-    """ "No, don't use port 8080": said against what was just done, of no certain one."""
-    return bool(sentence.answers and _REFUSAL.match(sentence.plain))
-
-
 _KNOWN_BY_FORM = 0.0  # the judge has not learned from all of these languages
 _STANDING_ORDER = Listed("finders.standing_order")
-_REFUSAL = Listed("finders.refusal")
 _UNCONDITIONAL = Listed("finders.unconditional")
 
 

@@ -14,7 +14,7 @@ from datetime import UTC, date, datetime, timedelta
 from functools import lru_cache
 from typing import Any
 
-from lamina.text.lists import ANY_DIGIT, Listed, entries, needs_of
+from lamina.text.lists import ANY_DIGIT, Listed, entries, needs_of, sections
 
 _DAY = 86_400.0
 _END_OF_TIME = 4e9  # seconds; a day beyond 2096 is a mistake
@@ -181,9 +181,9 @@ def _nearest(month: int, day: int, match: re.Match[str], said: date) -> date | N
 
 
 _SINCE = frozenset("since seit seitdem depuis desde".split())  # noqa: SIM905 - a word list
-_PAST = {"was", "were", "had", "did", "ended", "began", "ran", "broke", "failed", "war", "hatte"}
+_PAST = frozenset(" ".join(sections("finders.txt")["told_as_past"]).split())
 _DUE = frozenset({"deadline", "due", "frist", "fällig"})
-_FUTURE = {"will", "by", "until", "till", "before", "due", "deadline", "planned", "bis", "frist"}
+_FUTURE = frozenset(" ".join(sections("finders.txt")["still_ahead"]).split())
 
 
 def _looks_back(match: re.Match[str]) -> tuple[bool, bool, bool]:
