@@ -44,7 +44,7 @@ _DOES = {
 _WHERE = {
     "--host": ("127.0.0.1", "where to listen (127.0.0.1); what others reach needs a token"),
     "--token-file": ("", "the token that clients must show; made, and shown once, if not there"),
-    "--upstream": ("anthropic", "anthropic, openai, gemini, or an address (anthropic)"),
+    "--upstream": ("anthropic", "anthropic (or ANTHROPIC_BASE_URL), openai, gemini, an address"),
 }
 _HERE = ("127.0.0.1", "localhost", "::1")
 _SHORTEST = 20  # characters of a token
