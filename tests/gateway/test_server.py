@@ -511,6 +511,20 @@ def test_without_the_token_nobody_gets_in_nor_a_web_page_with_it(
     assert (error["type"] == "authentication_error") == (status == b"401")
 
 
+def test_a_stranger_who_says_nothing_holds_no_line_for_long(
+    guarded: tuple[Provider, Gateway], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, gateway = guarded
+    with client_of(gateway) as known:  # within the usual time
+        known.sendall(request(gateway, b"{}", path=f"/t/{TOKEN}/v1".encode()))
+        assert body_of(read_message(known)) == b"{}"
+        monkeypatch.setattr("lamina.gateway.server._ASKS", 0.01)
+        with client_of(gateway) as silent:
+            assert silent.recv(1) == b""
+        known.sendall(request(gateway, b"[]", path=f"/t/{TOKEN}/v1".encode()))
+        assert body_of(read_message(known)) == b"[]"
+
+
 def test_another_host_needs_a_token_that_can_be_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -47,7 +47,6 @@ _WHERE = {
     "--upstream": ("anthropic", "anthropic (or ANTHROPIC_BASE_URL), openai, gemini, an address"),
 }
 _HERE = ("127.0.0.1", "localhost", "::1")
-_SHORTEST = 20  # characters of a token
 EXAMPLES = """
 lamina gateway                             before Anthropic: look, record, change nothing
 ANTHROPIC_BASE_URL=http://127.0.0.1:8787 claude
@@ -147,8 +146,8 @@ def _token(args: argparse.Namespace, said: str) -> str:
     if not said and args.host not in _HERE:
         way = "give --token-file FILE, or set LAMINA_GATEWAY_TOKEN"
         raise UsageError(f"Other machines may reach {args.host}, so it needs a token: {way}.")
-    if said and (len(said) < _SHORTEST or quote(said, safe="") != said):
-        raise UsageError(f"A token has {_SHORTEST} or more of the characters A-Z a-z 0-9 - . _ ~")
+    if said and (len(said) < 20 or quote(said, safe="") != said):
+        raise UsageError("A token has 20 or more of the characters A-Z a-z 0-9 - . _ ~")
     return said
 
 

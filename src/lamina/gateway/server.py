@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 _MOST_READ = 64 * 2**20  # bytes of a body that is looked at; a longer one goes through unread
 _LOCAL = ("127.0.0.1", "localhost", "[::1]")
-_TOKEN = b"x-lamina-token"  # where it stands if not first in the path, behind `_KNOWN`
-_KNOWN = b"/t/"
+_TOKEN, _KNOWN = b"x-lamina-token", b"/t/"  # it stands in this header, or first in the path
+_ASKS = 20.0  # seconds in which somebody on a new line must ask, where strangers can come
 _UNKNOWN = 401, "This gateway wants its token: in the base URL, as http://HOST:PORT/t/TOKEN."
 _OWN_WISH = (b"none", b"same-origin")  # what a browser says of a request that no page made
 _LOOKS = 5.0  # seconds between two looks at what a provider is about to forget
@@ -99,8 +99,10 @@ class Gateway:
         assert task is not None  # noqa: S101 - a server runs us as a task
         self._open.add(task)
         try:
-            while isinstance(request := await client.next(), h11.Request):
+            wait = _ASKS if self._token else None
+            while isinstance(request := await asyncio.wait_for(client.next(), wait), h11.Request):
                 await self._one(client, request)
+                wait = None
                 if not client.rest():
                     break
         except h11.RemoteProtocolError as error:
