@@ -50,12 +50,13 @@ EXPANDS = {
 class Machine:
     """One person's, with the agents' settings on it."""
 
-    def __init__(self, place: Path, server: ModelServer) -> None:
+    def __init__(self, place: Path, server: ModelServer, url: str = "") -> None:
         self.home, self.project, self.server = place / "home", place / "shop", server
+        url = url or server.url
         self.home.mkdir()
         self.project.mkdir()
         (self.project / "notes.txt").write_text("The pelican lands at noon.\n")
-        write_settings(self.home, self.project, server.url)
+        write_settings(self.home, self.project, url)
         self.environment = {
             "HOME": str(self.home),
             "PATH": f"{PROGRAMS}:{os.environ['PATH']}",
@@ -63,10 +64,10 @@ class Machine:
             "LAMINA_HOME": str(place / "lamina"),
             "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
             "DISABLE_AUTOUPDATER": "1",
-            "ANTHROPIC_BASE_URL": server.url,
+            "ANTHROPIC_BASE_URL": url,
             "ANTHROPIC_API_KEY": "dummy-key",
             "DUMMY_KEY": "dummy-key",
-            "GOOGLE_GEMINI_BASE_URL": server.url,
+            "GOOGLE_GEMINI_BASE_URL": url,
             "GEMINI_API_KEY": "dummy-key",
             **dict.fromkeys(
                 (
@@ -131,3 +132,26 @@ def test_a_program_works_behind_the_gateway_as_without_it(name: str, tmp_path: P
         assert not [one for one in files if b"dummy-key" in one.read_bytes()]
         (ledger,) = (tmp_path / "lamina").glob("projects/*/conversations/*.jsonl")
         assert read_recording(ledger).requests
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_program_shows_the_gateway_s_token_in_its_base_url(name: str, tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    with ModelServer() as server:
+        words = ["--host", "0.0.0.0", "--port", "0", "--token-file", str(token)]
+        command = [LAMINA, "gateway", "--act", *words, "--upstream", server.url]
+        own = {**os.environ, "LAMINA_HOME": str(tmp_path / "lamina")}
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=own) as gateway:
+            assert gateway.stdout is not None
+            port = gateway.stdout.readline().strip().rpartition(":")[2]
+            tool, argument, prefix = READS[name]
+            url = f"http://127.0.0.1:{port}/t/{token.read_text()}"
+            machine = Machine(tmp_path, server, url)
+            server.plan[:] = [(tool, {argument: f"{prefix}{machine.project / 'notes.txt'}"})]
+            said, _ = machine.run(name, *COMMANDS[name])
+            gateway.terminate()
+    assert "Done." in said
+    assert "pelican" in json.dumps(server.requests[-1])
+    files = [one for one in (tmp_path / "lamina").rglob("*") if one.is_file()]
+    assert list((tmp_path / "lamina").glob("projects/*/conversations/*.jsonl"))
+    assert not [one for one in files if token.read_bytes() in one.read_bytes()]

@@ -262,6 +262,31 @@ def test_a_gateway_that_is_killed_loses_no_request_and_the_next_one_goes_on(agen
     assert "billed in 2 requests" in told
 
 
+def test_a_token_is_made_and_shown_once_and_stands_in_its_own_file_alone(agent: Agent) -> None:
+    file, told, token = agent.folder / "token", list[str](), ""
+    for _ in range(2):
+        words = "--act", "--host", "0.0.0.0", "--token-file", str(file)
+        gateway, port = started(agent, *words)
+        with gateway:
+            token = file.read_text()
+            for path in ("/v1/messages", f"/t/{token}/v1/messages"):
+                line = HTTPConnection("127.0.0.1", port, timeout=20)
+                line.request("POST", path, json.dumps(asking(work(2))).encode(), agent.headers)
+                answer = line.getresponse()
+                answer.read()
+                assert answer.status == (200 if token in path else 401)
+                line.close()
+            gateway.send_signal(signal.SIGTERM)
+            told.append("".join(gateway.communicate(timeout=20)))
+    assert [one.count(token) for one in told] == [1, 0]
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert len(agent.wire.received) == 2
+    assert not any(token in str(one.headers) + one.path for one in agent.wire.received)
+    others = [one for one in agent.folder.rglob("*") if one.is_file() and one != file]
+    assert len(others) > 1
+    assert not any(token.encode() in one.read_bytes() for one in others)
+
+
 def test_an_answer_in_one_piece_reaches_a_client_that_pipelines(agent: Agent) -> None:
     body = json.dumps(asking(work(1), stream=False)).encode()
     with client_of(agent.gateway) as line:

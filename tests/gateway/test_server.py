@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import gzip
 import hashlib
+import json
 import random
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from pathlib import Path
 
 import h11
 import pytest
@@ -17,6 +19,7 @@ from hypothesis import strategies as st
 from tests.examples import examples
 from tests.gateway.running import (
     WAIT,
+    Loop,
     Provider,
     answers,
     asked,
@@ -29,6 +32,7 @@ from tests.gateway.running import (
 )
 from tests.wire.server import nobodys_port
 
+from lamina.cli.main import main
 from lamina.errors import LaminaError, UsageError
 from lamina.gateway.peers import Upstream
 from lamina.gateway.server import Gateway
@@ -440,3 +444,100 @@ def test_a_line_that_was_being_taken_up_when_the_gateway_ends_is_closed() -> Non
 
     with Provider(echoes) as provider:
         assert asyncio.run(cut_off(provider.url)) == (True, True)
+
+
+TOKEN = "a-token-that-is-long-enough"
+
+
+@pytest.fixture
+def guarded() -> Iterator[tuple[Provider, Gateway]]:
+    with Loop() as loop, Provider(echoes) as provider:
+        gateway = Gateway(Upstream(provider.url), None, TOKEN)
+        loop.run(gateway.start(0, "0.0.0.0"))
+        yield provider, gateway
+        loop.run(gateway.close())
+
+
+@pytest.mark.parametrize("host", [b"127.0.0.1:1", b"build-host.example:8787"])
+@pytest.mark.parametrize(
+    ("path", "header", "arrives"),
+    [
+        (f"/t/{TOKEN}/v1/messages?a=/t/", "A: b", b"/v1/messages?a=/t/"),
+        (f"/t/{TOKEN}/t/x", f"X-Lamina-Token: {TOKEN}", b"/t/x"),
+        ("/t/other/models", f"x-lamina-token: {TOKEN}", b"/t/other/models"),
+        (f"/t/{TOKEN}/", "x-lamina-token: wrong", b"/"),
+    ],
+)
+def test_who_knows_the_token_gets_in_and_the_provider_never_sees_it(
+    guarded: tuple[Provider, Gateway], path: str, header: str, arrives: bytes, host: bytes
+) -> None:
+    provider, gateway = guarded
+    own = b"Host: 127.0.0.1:%d" % gateway.port
+    said = request(gateway, b"{}", header.encode(), b"X-Api-Key: sk-1", path=path.encode())
+    assert body_of(asked(gateway, said.replace(own, b"Host: " + host))) == b"{}"
+    (came,) = provider.received
+    assert came.split()[1] == arrives
+    assert b"X-Api-Key: sk-1" in came
+    assert TOKEN.encode() not in came
+    assert b"lamina-token" not in came.lower()
+
+
+@pytest.mark.parametrize(
+    ("path", "header", "status"),
+    [
+        ("/v1/messages", "A: b", b"401"),
+        ("/v1/messages", f"Authorization: Bearer {TOKEN}", b"401"),
+        (f"/t/{TOKEN}", "A: b", b"401"),
+        (f"/t/{TOKEN[:-1]}/v1/messages", "A: b", b"401"),
+        (f"/t/{TOKEN}x/v1/messages", "x-lamina-token:", b"401"),
+        (f"/T/{TOKEN}/v1/messages", "x-lamina-token: \xff", b"401"),
+        (f"/t/{TOKEN}/v1/messages", "Origin: https://evil.example", b"403"),
+        (f"/t/{TOKEN}/v1/messages", "Sec-Fetch-Site: cross-site", b"403"),
+    ],
+)
+def test_without_the_token_nobody_gets_in_nor_a_web_page_with_it(
+    guarded: tuple[Provider, Gateway], path: str, header: str, status: bytes
+) -> None:
+    provider, gateway = guarded
+    said = request(gateway, b"{}", header.encode("latin-1"), path=path.encode())
+    got = asked(gateway, said)
+    assert got.split()[1] == status
+    assert provider.received == []
+    error = json.loads(body_of(got))["error"]
+    assert error["message"].startswith("Lamina: ")
+    assert TOKEN not in error["message"]
+    assert (error["type"] == "authentication_error") == (status == b"401")
+
+
+def test_a_stranger_who_says_nothing_holds_no_line_for_long(
+    guarded: tuple[Provider, Gateway], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, gateway = guarded
+    with client_of(gateway) as known:  # within the usual time
+        known.sendall(request(gateway, b"{}", path=f"/t/{TOKEN}/v1".encode()))
+        assert body_of(read_message(known)) == b"{}"
+        monkeypatch.setattr("lamina.gateway.server._ASKS", 0.01)
+        with client_of(gateway) as silent:
+            assert silent.recv(1) == b""
+        known.sendall(request(gateway, b"[]", path=f"/t/{TOKEN}/v1".encode()))
+        assert body_of(read_message(known)) == b"[]"
+
+
+def test_another_host_needs_a_token_that_can_be_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["gateway", "--home", str(tmp_path), "--port", "0", "--host", "0.0.0.0"]
+    assert main(words) == 2
+    assert "needs a token" in capsys.readouterr().err
+    for bad in ("short", "with a space in it, and long", "ümläute-in-a-long-token"):
+        monkeypatch.setenv("LAMINA_GATEWAY_TOKEN", bad)
+        assert main(words) == 2
+        assert "20 or more" in (said := capsys.readouterr().err)
+        assert bad not in said
+    file = tmp_path / "token"
+    file.write_text(TOKEN)
+    file.chmod(0o644)
+    assert main([*words, "--token-file", str(file)]) == 2
+    assert "chmod 600" in capsys.readouterr().err
+    assert main([*words, "--token-file", str(tmp_path)]) == 2
+    assert "token" in capsys.readouterr().err

@@ -234,11 +234,12 @@ class _TwoWays:
         direct.extend([(frame, frame[1])])
         sent.extend([(frame, frame[1])])
 
-    def back_to(self, keys: Sequence[Hashable]) -> int:
+    def back_to(self, keys: list[Hashable]) -> int:
         """Keep what is the same in the next request: so many messages. The others are to be added."""
-        pairs = enumerate(zip(self._keys, keys, strict=False))
-        same = next((at for at, (old, new) in pairs if old != new), None)
-        same = min(len(self._keys), len(keys)) if same is None else same
+        same = min(len(self._keys), len(keys))
+        if self._keys[:same] != keys[:same]:
+            pairs = zip(self._keys, keys, strict=False)
+            same = next(at for at, (old, new) in enumerate(pairs) if old != new)
         self.direct.rewind(1 + same)
         self.sent.rewind(1 + same)
         del self._keys[same:], self._traits[same:]
@@ -308,7 +309,7 @@ class Paper:
             keys[number] = (keys[number], hash(asked.summary))
         line = self._line((asked.conversation, asked.model, asked.frame_tokens), direct, sent)
         if counted.rows >= 2 * line.learnt:  # what was weighed at the beginning is weighed again
-            line.back_to(())
+            line.back_to([])
             line.learnt = max(1, counted.rows)
         same = line.back_to(keys)
         for number in range(same, len(keys)):

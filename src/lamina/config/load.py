@@ -34,7 +34,9 @@ CLAUDE_MANAGED = Path("/etc/claude-code/managed-settings.json")
 DISABLE_MEMORY = "LAMINA_DISABLE_MEMORY"
 CLAUDE_DISABLE_MEMORY = "CLAUDE_CODE_DISABLE_AUTO_MEMORY"
 # Variables of ours that are not settings.
-_OTHERS = frozenset({"LAMINA_HOME", "LAMINA_DATA", "LAMINA_DISABLED", DISABLE_MEMORY, KEYS["team"]})
+_OTHERS = frozenset(
+    {"LAMINA_HOME", "LAMINA_DATA", "LAMINA_DISABLED", DISABLE_MEMORY, *KEYS.values()}
+)
 
 # The getters below are named for types, so inside the class the types need other names.
 _Str: TypeAlias = str
@@ -93,7 +95,7 @@ class Config:
         return self._values[name][1]
 
     def secret(self, name: _Str) -> _Str:
-        """A key by its provider (`anthropic`, `openai`, `team`); empty if there is none. Not for show."""
+        """A key by its name in `KEYS`; empty if there is none. Not for show."""
         if name not in KEYS:
             raise KeyError(name)
         return self._secrets.get(name, "")

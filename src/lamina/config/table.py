@@ -18,6 +18,7 @@ KEYS = {
     "anthropic": "ANTHROPIC_API_KEY",
     "openai": "OPENAI_API_KEY",
     "team": "LAMINA_TEAM_TOKEN",
+    "gateway": "LAMINA_GATEWAY_TOKEN",
 }
 
 _WITH_KEYS = "; ".join(f"`{main}` with {KEYS[name]}" for name, (main, _) in MODELS_BY_KEY.items())

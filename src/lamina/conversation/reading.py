@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from operator import is_
 
 import msgspec
 
@@ -39,8 +38,8 @@ class Said:
     made_before: bool
     marked: bool  # for the cache
     read: Message  # in our form
-    # What last stood in its place, by the blocks that are in it, which stay theirs while they are held.
-    made: tuple[Sequence[object], bytes] = ((), b"")
+    # What last stood in its place, and the blocks that were replaced in it and added to it.
+    made: tuple[object, bytes] = (None, b"")
 
 
 @dataclass(slots=True)
@@ -104,8 +103,8 @@ class Body:
         for number in sorted(by_message.keys() | changes.added.keys()):
             start, end = (self.start + place for place in self.spans[number])
             new, added = by_message.get(number, {}), changes.added.get(number, ())
-            one, stands = self.said[number], [*new, *new.values(), *added]
-            if len(stands) != len(one.made[0]) or not all(map(is_, stands, one.made[0])):
+            one, stands = self.said[number], (new, added)
+            if one.made[0] != stands:  # quick where they are the very same, as they mostly are
                 made = _changed(self.raw[start:end], self.form, one.value, new, added)
                 one.made = stands, made
             pieces += (raw[done:start], one.made[1])

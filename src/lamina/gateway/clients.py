@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lamina.errors import UsageError
-from lamina.gateway.command import PROVIDERS
+from lamina.gateway.command import PROVIDERS, upstream_url
 from lamina.messages import Json, as_object
 
 _HERE = "127.0.0.1,localhost"
@@ -42,8 +42,7 @@ class Setting:
     upstream: str = ""  # that the user named
 
     def upstream_of(self, provider: str) -> str:
-        variable, usual = PROVIDERS[provider]
-        return self.upstream or self.environment.get(variable) or usual
+        return self.upstream or upstream_url(provider, self.environment)
 
     def home(self, variable: str, name: str) -> Path:
         own = self.environment.get(variable)
@@ -162,12 +161,7 @@ def _options(config: Json, provider: str) -> Json:
     return as_object(as_object(as_object(config.get("provider")).get(provider)).get("options"))
 
 
-CLIENTS: Mapping[str, Callable[[Setting], Launch]] = {
-    "claude": _claude,
-    "codex": _codex,
-    "gemini": _gemini,
-    "opencode": _opencode,
-}
+CLIENTS = {"claude": _claude, "codex": _codex, "gemini": _gemini, "opencode": _opencode}
 
 
 def kept_off_proxies(environment: Mapping[str, str]) -> dict[str, str]:

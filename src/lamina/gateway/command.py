@@ -5,17 +5,21 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
+import secrets
 import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 from lamina.cache.prices import money_text
 from lamina.cli.options import config_of
 from lamina.cli.terminal import note, out, out_json, plural
 from lamina.errors import LaminaError, UsageError, installing
+from lamina.ledger.places import find_project_folder, make_private, project_folder, write_private
 
 if TYPE_CHECKING:
     from lamina.config import Config
@@ -28,14 +32,21 @@ PROVIDERS = {
     "openai": ("OPENAI_BASE_URL", "https://api.openai.com/v1"),
     "gemini": ("GOOGLE_GEMINI_BASE_URL", "https://generativelanguage.googleapis.com"),
 }
-_MORE = {
+_DOES = {
+    "--observe": "change nothing: record and reckon (the default)",
+    "--act": "leave out what can be left out, where that pays",
     "--recall": "with --act: add memories that fit what was typed, where no hook of Lamina's does",
     "--compact": "with --act: near the end of the model's window put a summary in the place of the "
     "oldest messages",
     "--lifetime": "choose how long Anthropic's cache lives; with --act also keep it in pauses, by "
     "requests of Lamina's own that are paid from what was saved",
 }
-PORT = 8787
+_WHERE = {
+    "--host": ("127.0.0.1", "where to listen (127.0.0.1); what others reach needs a token"),
+    "--token-file": ("", "the token that clients must show; made, and shown once, if not there"),
+    "--upstream": ("anthropic", "anthropic (or ANTHROPIC_BASE_URL), openai, gemini, an address"),
+}
+_HERE = ("127.0.0.1", "localhost", "::1")
 EXAMPLES = """
 lamina gateway                             before Anthropic: look, record, change nothing
 ANTHROPIC_BASE_URL=http://127.0.0.1:8787 claude
@@ -43,38 +54,31 @@ lamina gateway --act                       and send less where that pays
 lamina gateway --act --lifetime            and keep the provider's cache through short pauses
 lamina gateway --upstream openai --port 0  on any free port
 lamina gateway --upstream http://127.0.0.1:8080/v1
+lamina gateway --host 0.0.0.0 --token-file gateway-token
+ANTHROPIC_BASE_URL=http://build-host:8787/t/$TOKEN claude     on another machine
 """
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_doing(parser)
-    parser.add_argument(
-        "--port", type=int, default=PORT, help=f"where to listen ({PORT}); 0: any free port"
-    )
-    parser.add_argument(
-        "--upstream",
-        default="anthropic",
-        metavar="WHERE",
-        help="anthropic, openai, gemini, or an address (anthropic; the usual variable for its "
-        "address counts, as ANTHROPIC_BASE_URL)",
-    )
+    own = parser.add_argument
+    own("--port", type=int, default=8787, help="where to listen (8787); 0: any free port")
+    for name, (usual, what) in _WHERE.items():
+        own(name, default=usual, metavar="FILE" if name.endswith("file") else "WHERE", help=what)
 
 
 def add_doing(parser: argparse.ArgumentParser) -> None:
-    doing = parser.add_mutually_exclusive_group()
-    doing.add_argument(
-        "--observe", action="store_true", help="change nothing: record and reckon (the default)"
-    )
-    doing.add_argument(
-        "--act", action="store_true", help="leave out what can be left out, where that pays"
-    )
-    for name, does in _MORE.items():
-        parser.add_argument(name, action="store_true", help=does)
+    either = parser.add_mutually_exclusive_group()
+    for name, does in _DOES.items():
+        group = either if name in ("--observe", "--act") else parser
+        group.add_argument(name, action="store_true", help=does)
 
 
 def run(args: argparse.Namespace) -> int:
-    desk = desk_for(config_of(args), **doing(args))
-    gateway = gateway_to(upstream_url(args.upstream), desk)
+    config = config_of(args)
+    token = _token(args, config.secret("gateway"))
+    desk = desk_for(config, **doing(args))
+    gateway = gateway_to(upstream_url(args.upstream), desk, token)
     asyncio.run(_serve(gateway, args))
     if args.json:
         out_json(told(desk.totals))
@@ -89,9 +93,9 @@ def doing(args: argparse.Namespace) -> Json:
     return {**found, "lives": args.lifetime}
 
 
-def upstream_url(name: str) -> str:
+def upstream_url(name: str, environment: Mapping[str, str] = os.environ) -> str:
     variable, usual = PROVIDERS.get(name, ("", name))
-    return os.environ.get(variable) or usual
+    return environment.get(variable) or usual
 
 
 def desk_for(
@@ -106,7 +110,6 @@ def desk_for(
 ) -> Desk:
     """A desk that keeps conversations with those of the project. `now`: another clock, for replays."""
     from lamina.gateway.desk import Desk
-    from lamina.ledger.places import find_project_folder, make_private, project_folder
 
     if not acts and (wish := "--recall" * recalls or "--compact" * compacts):
         raise UsageError(f"{wish} changes what is sent, so it needs --act.")
@@ -127,7 +130,28 @@ def desk_for(
     return Desk(folder, config, **does, tell=tell, now=now, memory=memory)
 
 
-def gateway_to(url: str, desk: Desk | None) -> Gateway:
+def _token(args: argparse.Namespace, said: str) -> str:
+    """What clients must show; "": nothing."""
+    if args.token_file:
+        file = Path(args.token_file).expanduser()
+        try:
+            if not file.exists():
+                write_private(file, secrets.token_urlsafe(32).encode(), lasting=True)
+                note(f"The token, now in {file} and not shown again, is {file.read_text()}")
+            if file.stat().st_mode & 0o077:
+                raise UsageError(f"Others may read {file}. Make it yours alone: chmod 600 {file}")
+            said = file.read_text("ascii").strip()
+        except (OSError, ValueError) as error:
+            raise UsageError(f"{file} can't serve as a token's file: {error}.") from error
+    if not said and args.host not in _HERE:
+        way = "give --token-file FILE, or set LAMINA_GATEWAY_TOKEN"
+        raise UsageError(f"Other machines may reach {args.host}, so it needs a token: {way}.")
+    if said and (len(said) < 20 or quote(said, safe="") != said):
+        raise UsageError("A token has 20 or more of the characters A-Z a-z 0-9 - . _ ~")
+    return said
+
+
+def gateway_to(url: str, desk: Desk | None, token: str = "") -> Gateway:
     import ctypes
 
     try:
@@ -138,14 +162,14 @@ def gateway_to(url: str, desk: Desk | None) -> Gateway:
     with suppress(OSError, AttributeError):  # glibc: what a body takes is kept for the next one
         for option in (-3, -1):  # M_MMAP_THRESHOLD, M_TRIM_THRESHOLD
             ctypes.CDLL(None).mallopt(option, 4 * 2**20)
-    return Gateway(Upstream(url), desk)
+    return Gateway(Upstream(url), desk, token)
 
 
 async def _serve(gateway: Gateway, args: argparse.Namespace) -> None:
     leave = asyncio.Event()
     for name in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(name, leave.set)
-    await gateway.start(args.port)
+    await gateway.start(args.port, args.host)
     out(gateway.url)
     sys.stdout.flush()
     if not args.quiet:

@@ -1,9 +1,7 @@
-"""Where requests on their way through the gateway are looked at: which conversation each belongs to,
-what of it is sent instead, what its answer used. Whatever goes wrong here, the request goes out as
-its client wrote it, and the failure is told once.
-
-Touches the conversations' folder and the record of spending, through `Conversations`. Keys stand in
-headers, and of those only a session's name is read.
+"""Where requests on their way through the gateway are looked at: which conversation each belongs to, what of
+it is sent instead, what its answer used. Whatever goes wrong here, the request goes out as its client wrote
+it, and the failure is told once. Touches the conversations' folder and the record of spending, through
+`Conversations`. Keys stand in headers, and of those only a session's name is read.
 """
 
 from __future__ import annotations
@@ -62,18 +60,6 @@ class Totals:
     kept: int = 0  # requests of our own that kept the cache
 
 
-@dataclass(frozen=True, slots=True)
-class _Served:
-    """A conversation's last request."""
-
-    at: float
-    life: int
-    frame: tuple[str, int, int]  # model, and hashes of instructions and tools
-    usage: Usage
-    changes: Changes
-    messages: int
-
-
 class Call:
     """One request on its way. What its methods do happens in the middle of the bytes: they never wait
     and never raise, the work is done beside the server."""
@@ -85,16 +71,15 @@ class Call:
         self.form, self.model = form, ""
         self.life = self.messages = 0  # seconds of its cache, and of what it is made
         self.changes = Changes("")
-        self.frame: tuple[str, int, int] = ("", 0, 0)  # see `_Served`
+        self.frame: tuple[str, int, int] = ("", 0, 0)  # model, hashes of instructions and tools
         self.marks = True  # it wants to be cached
         self.thought_of = ""  # the conversation in which acting is only thought of
         self.paid: Paid | None = None
-        self.counts = counts  # it only asks how long it is
-        self.repeats = repeats  # it is our own: what it is to keep
+        # It only asks how long it is; it is our own: what it is to keep.
+        self._desk, self.counts, self.repeats = desk, counts, repeats
         self.request: h11.Request | None = None  # of one that may be sent again, with its key
-        self._desk = desk
         self.tee: Tee | None = None
-        self.over = 0.0  # when the answer had come
+        self.over, self.usage = 0.0, Usage()  # when the answer had come, and what it used
 
     def refused(self, *, takes_original: bool) -> None:
         """Not what was changed. If the original fares no better, the fault was not in the changes."""
@@ -137,9 +122,9 @@ class Desk:
     ) -> None:
         self._acts, self._tell, self.now, self.folder = acts or lives, tell, now, folder
         self._edits, self.lives, self._compacts = acts, lives, compacts
-        self._told: set[str] = set()
+        self.totals, self._told = Totals(), set[str]()
         self._memory = str(memory.store.directory).encode() if memory is not None else b""
-        self._conversations = Conversations(
+        self._conversations = talks = Conversations(
             folder, config, memory=memory, compacts=compacts, tell=self._complain, now=now
         )
         self._acting: Conversations | None = None
@@ -148,17 +133,15 @@ class Desk:
             with suppress(OSError):
                 room = self._room.enter_context(scratch_folder("lamina-observes"))
                 aside = replace(config, home=room, claude=False)
-                self._acting = Conversations(aside.home / "c", aside, now=now)
+                self._acting = Conversations(room / "c", aside, now=now)
         self._prices = config.table("prices")
         self._paper, self._reader = Paper(self._prices), Reader()
-        self._served: dict[str, _Served] = {}
+        self._served: dict[str, Call] = {}  # the last of each conversation, without its body
         # By header: a hash of the instructions, the conversation, and its messages.
         self._sessions: dict[bytes, tuple[int, str, int]] = {}
         self._begun: dict[int, str] = {}  # hash of first words → their conversation
         self._tools: tuple[object, int] = (None, 0)  # of the last request, and their hash
-        talks = self._conversations
         self._away = pauses.Away(talks.spend, talks.beside, self._complain, self._prices)
-        self.totals = Totals()
         # One thread: what an answer used is booked before the next request is looked at.
         self._beside = ThreadPoolExecutor(1, "lamina-gateway")
 
@@ -187,8 +170,6 @@ class Desk:
     async def close(self) -> None:
         await asyncio.to_thread(self._beside.shutdown)
         self._room.close()
-
-    # ---- beside it
 
     def _form(self, request: h11.Request) -> tuple[Form | None, bool]:
         """The form of a request, and whether it only asks how long it is."""
@@ -304,7 +285,7 @@ class Desk:
 
     def answered(self, call: Call) -> None:
         totals, now, saved = self.totals, call.over, 0.0
-        usage = call.form.usage(call.tee.end()) if call.tee is not None else Usage()
+        call.usage = usage = call.form.usage(call.tee.end()) if call.tee is not None else Usage()
         if call.repeats is not None:
             billed = self._away.paid(call.repeats, usage, now)
             totals.billed, totals.acting = totals.billed + billed, totals.acting + billed
@@ -323,26 +304,27 @@ class Desk:
             )
             if self._acting is not None and call.paid is not None:
                 self._acting.answered(call.thought_of, call.paid.sent, call.model, at=now)
-            self._watch(call, usage)
             if call.request is not None and call.paid is not None:
                 last = call.changes.conversation, call.model, call.body, call.request
                 self._away.begin(pauses.Held(*last, call.paid.again))
+            self._watch(call)
         totals.requests += 1
         totals.billed += billed
         totals.direct += billed + saved * self._acts
         totals.acting += billed - saved * (not self._acts)
         totals.edited += call.body is not call.original
+        call.body = call.original = b""
+        call.paid = call.tee = call.request = None
 
-    def _watch(self, call: Call, usage: Usage) -> None:
+    def _watch(self, call: Call) -> None:
         """Tell of a cache that should have been read and was not, and whose doing it is."""
-        now, changes = call.over, call.changes
+        changes = call.changes
         last = self._served.pop(changes.conversation, None)
-        served = _Served(now, call.life, call.frame, usage, changes, call.messages)
-        _keep(self._served, changes.conversation, served)
-        if last is None or now - last.at > last.life:
+        _keep(self._served, changes.conversation, call)
+        if last is None or call.over - last.over > last.life:
             return
         expected = last.usage.cache_read + last.usage.cache_write
-        lost = expected - usage.cache_read
+        lost = expected - call.usage.cache_read
         if lost <= max(DROP_TOKENS, DROP_SHARE * expected):
             return
         self.totals.misses += 1
@@ -358,8 +340,6 @@ class Desk:
         else:
             whose = "the provider lost it"
         self._tell(f"{lost:,} of {expected:,} cached tokens were not read: {whose}.")
-
-    # ---- what goes wrong
 
     def _safely(self, work: Callable[[Call], None], call: Call) -> None:
         try:

@@ -16,8 +16,7 @@ import h11
 
 from lamina.errors import UsageError
 
-PIECE = 262_144  # bytes that are read at a time
-_HEAD = 262_144  # bytes of a request's or an answer's head, at most
+PIECE = 262_144  # bytes that are read at a time, and of a message's head at most
 _IDLE = 20.0  # seconds for which an unused connection to the provider is kept
 _CONNECTS = 60.0  # seconds in which a provider must take a connection
 # They belong to one connection, not to the message (RFC 9110, 7.6.1). `expect` is answered here.
@@ -45,7 +44,7 @@ class Peer:
 
     def __init__(self, role: type[h11.CLIENT | h11.SERVER], line: Line) -> None:
         self._role, self._renewed = role, False
-        self.talk = h11.Connection(role, max_incomplete_event_size=_HEAD)
+        self.talk = h11.Connection(role, max_incomplete_event_size=PIECE)
         self._reader, self._writer = line
         self.since = 0.0  # when it was last used
         self._unasked: asyncio.Task[bytes] | None = None
@@ -76,7 +75,7 @@ class Peer:
 
     def renew(self, ahead: bytes = b"") -> None:
         """A message that h11 has not followed is over; what was said ahead of the next."""
-        self.talk = h11.Connection(self._role, max_incomplete_event_size=_HEAD)
+        self.talk = h11.Connection(self._role, max_incomplete_event_size=PIECE)
         if ahead:
             self.talk.receive_data(ahead)
         self._renewed = True
@@ -90,10 +89,9 @@ class Peer:
         """Whether the other side has left, waited for; what it says meanwhile is kept for later."""
         kept = 0
         while kept < PIECE:
-            try:
+            data = b""
+            with suppress(ConnectionError):
                 data = await self._reader.read(PIECE)
-            except ConnectionError:
-                return True
             if not data:
                 return True
             self.talk.receive_data(data)
@@ -161,7 +159,6 @@ class Upstream:
         self._waiting: list[Peer] = []
 
     def is_here(self, port: int) -> bool:
-        """Whether it is this gateway itself."""
         return self._port == port and self._host in ("127.0.0.1", "localhost", "::1")
 
     async def connect(self) -> Peer:

@@ -1,13 +1,13 @@
-"""The gateway's server: takes requests from this machine and passes them on to one provider, body for
-body and piece by piece, nothing held back. Who leaves is left: a client that goes away ends its
-request, a provider that breaks off breaks off here too.
-
-Only programs on this machine get in, and no web page through a browser: Host and Origin are checked.
+"""The gateway's server: takes requests from this machine, or from whoever knows the token, and passes them
+on to one provider, body for body and piece by piece, nothing held back. Who leaves is left: a client that
+goes away ends its request, a provider that breaks off breaks off here too. No web page gets in through a
+browser: Host and Origin are checked.
 """
 
 from __future__ import annotations
 
 import asyncio
+import hmac
 from collections.abc import Coroutine
 from contextlib import suppress
 from typing import TYPE_CHECKING
@@ -22,37 +22,38 @@ from lamina.gateway.peers import PIECE, Headers, Peer, Upstream, passed_on
 if TYPE_CHECKING:
     from lamina.gateway.desk import Call, Desk
 
-HERE = "127.0.0.1"
 _MOST_READ = 64 * 2**20  # bytes of a body that is looked at; a longer one goes through unread
 _LOCAL = ("127.0.0.1", "localhost", "[::1]")
+_TOKEN, _KNOWN = b"x-lamina-token", b"/t/"  # it stands in this header, or first in the path
+_ASKS = 20.0  # seconds in which somebody on a new line must ask, where strangers can come
+_UNKNOWN = 401, "This gateway wants its token: in the base URL, as http://HOST:PORT/t/TOKEN."
 _OWN_WISH = (b"none", b"same-origin")  # what a browser says of a request that no page made
 _LOOKS = 5.0  # seconds between two looks at what a provider is about to forget
 _ANSWERS = 60.0  # seconds in which it must answer a request of our own
-_OVER = (h11.EndOfMessage, h11.ConnectionClosed)
-_GONE = (ConnectionError, TimeoutError, OSError)
 
 
 class Gateway:
-    def __init__(self, upstream: Upstream, desk: Desk | None = None) -> None:
-        self._upstream, self._desk = upstream, desk
+    def __init__(self, upstream: Upstream, desk: Desk | None = None, token: str = "") -> None:
+        self._upstream, self._desk, self._token = upstream, desk, token.encode()
         self._server: asyncio.Server | None = None
         self._hosts: frozenset[bytes] = frozenset()
         self.port, self.url = 0, ""
         self._open: set[asyncio.Task[None]] = set()
         self.stays = False  # the client is there for as long as we are, connected or not
 
-    async def start(self, port: int = 0) -> None:
+    async def start(self, port: int = 0, host: str = _LOCAL[0]) -> None:
         """Listen; port 0 takes a free one. Raises LaminaError."""
         try:
-            self._server = await asyncio.start_server(self._serve, HERE, port, limit=PIECE)
+            self._server = await asyncio.start_server(self._serve, host, port, limit=PIECE)
         except (OSError, OverflowError) as error:
-            raise LaminaError(f"Can't listen on port {port}: {error}.") from error
+            raise LaminaError(f"Can't listen on {host}, port {port}: {error}.") from error
         self.port = int(self._server.sockets[0].getsockname()[1])
-        self.url = f"http://{HERE}:{self.port}"
+        name = f"[{host}]" if ":" in host else host
+        self.url = f"http://{name}:{self.port}"
         if self._upstream.is_here(self.port):
             await self.close()
             raise LaminaError(f"{self._upstream.url} is this gateway itself. Name another one.")
-        names = [f"{name}:{self.port}" for name in _LOCAL] + [*_LOCAL] * (self.port == 80)
+        names = [f"{one}:{self.port}" for one in (*_LOCAL, name)] + [*_LOCAL] * (self.port == 80)
         self._hosts = frozenset(name.encode() for name in names)
         if self._desk is not None and self._desk.lives:
             self._open.add(asyncio.create_task(self._look()))
@@ -68,8 +69,6 @@ class Gateway:
         if self._desk is not None:
             await self._desk.close()
 
-    # ---- in a pause
-
     async def _look(self) -> None:
         while True:
             await asyncio.sleep(_LOOKS)
@@ -79,7 +78,7 @@ class Gateway:
         """Ask again what the provider is about to forget, where that pays."""
         there = self.stays or len(self._open) > 1  # one looks after pauses, the others are clients
         for request, call in await self._desk.due(there=there) if self._desk is not None else ():
-            with suppress(*_GONE, h11.ProtocolError):
+            with suppress(OSError, h11.ProtocolError):
                 async with asyncio.timeout(_ANSWERS):  # wait_for can swallow the end of the gateway
                     await self._asked_again(request, call)
             call.ended()
@@ -88,7 +87,7 @@ class Gateway:
         provider = await self._upstream.connect()
         try:
             await self._say_whole(provider, request, call.body)
-            while not isinstance(event := await provider.next(), _OVER):
+            while not isinstance(event := await provider.next(), h11.EndOfMessage):
                 if isinstance(event, h11.Response):
                     call.answer(event)
                 elif isinstance(event, h11.Data):
@@ -96,31 +95,32 @@ class Gateway:
         finally:
             await provider.close()
 
-    # ---- one connection
-
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         client, task = Peer(h11.SERVER, (reader, writer)), asyncio.current_task()
         assert task is not None  # noqa: S101 - a server runs us as a task
         self._open.add(task)
         try:
-            while isinstance(request := await client.next(), h11.Request):
+            wait = _ASKS if self._token else None
+            while isinstance(request := await asyncio.wait_for(client.next(), wait), h11.Request):
                 await self._one(client, request)
+                wait = None
                 if not client.rest():
                     break
         except h11.RemoteProtocolError as error:
-            with suppress(*_GONE, h11.LocalProtocolError):
+            with suppress(OSError, h11.LocalProtocolError):
                 await _say(client, error.error_status_hint, f"This is not HTTP/1.1: {error}.")
         except asyncio.CancelledError:
             client.cut()
-        except (*_GONE, h11.LocalProtocolError):
+        except (OSError, h11.LocalProtocolError):
             pass
         finally:
             self._open.discard(task)
             await client.close()
 
-    async def _one(self, client: Peer, request: h11.Request) -> None:
-        if said := self._refusal(request):
-            await _say(client, *said)
+    async def _one(self, client: Peer, came: h11.Request) -> None:
+        said, request = self._refusal(came), self._admitted(came)
+        if said or request is None:
+            await _say(client, *(said or _UNKNOWN))
             return
         call, body = await self._looked_at(client, request)
         try:
@@ -133,7 +133,8 @@ class Gateway:
 
     def _refusal(self, request: h11.Request) -> tuple[int, str] | None:
         said = dict(request.headers)
-        if b"host" in said and said[b"host"] not in self._hosts:  # h11 asks 1.1 for one
+        # h11 asks 1.1 for one. Whoever knows the token may call us what they like: no page does.
+        if not self._token and b"host" in said and said[b"host"] not in self._hosts:
             return 403, f"Only {self.url} is served here, by that name."
         if b"origin" in said or said.get(b"sec-fetch-site", b"none") not in _OWN_WISH:
             return 403, "Web pages are not served here."
@@ -142,6 +143,20 @@ class Gateway:
         if b"content-length" in said and b"transfer-encoding" in said:
             return 400, "A request has one length, content-length or chunks."
         return None
+
+    def _admitted(self, request: h11.Request) -> h11.Request | None:
+        """The request without its token, which goes no further; None: it has not the right one."""
+        if not self._token:
+            return request
+        target, known = request.target, dict(request.headers).get(_TOKEN, b"")
+        first, slash, rest = target.removeprefix(_KNOWN).partition(b"/")
+        if slash and target.startswith(_KNOWN) and hmac.compare_digest(first, self._token):
+            target, known = slash + rest, first
+        if not hmac.compare_digest(known, self._token):
+            return None
+        headers = [pair for pair in request.headers.raw_items() if pair[0].lower() != _TOKEN]
+        method, version = request.method, request.http_version
+        return h11.Request(method=method, target=target, headers=headers, http_version=version)
 
     async def _looked_at(
         self, client: Peer, request: h11.Request
@@ -161,15 +176,13 @@ class Gateway:
                 size += len(event.data)
         return None, pieces
 
-    # ---- to the provider
-
     async def _sent(
         self, client: Peer, request: h11.Request, call: Call | None, read: list[bytes]
     ) -> Peer | None:
         """The connection on which the request went out; None: the client was told why not."""
         try:
             provider = await self._upstream.connect()
-        except (OSError, TimeoutError) as error:
+        except OSError as error:
             why = str(error) or type(error).__name__
             await _say(client, 502, f"{self._upstream.url} can't be reached: {why}.")
             return None
@@ -206,8 +219,6 @@ class Gateway:
         target = self._upstream.base + request.target
         return h11.Request(method=request.method, target=target, headers=[host, *kept])
 
-    # ---- and back
-
     async def _answered(
         self, client: Peer, provider: Peer, request: h11.Request, call: Call | None
     ) -> None:
@@ -221,7 +232,7 @@ class Gateway:
                     await self._say_whole(provider, request, changed.original)
                     answer = await _begun(client, provider)
                     changed.refused(takes_original=200 <= answer.status_code < 300)
-            except (h11.RemoteProtocolError, *_GONE) as error:
+            except (h11.RemoteProtocolError, OSError) as error:
                 provider.cut()
                 await _say(client, 502, f"{self._upstream.url} gave no answer: {error}.")
                 return
@@ -308,12 +319,12 @@ async def _until_gone(client: Peer, work: Coroutine[None, None, None]) -> None:
 
 
 async def _say(client: Peer, status: int, why: str) -> None:
-    """An error of our own, in a form that both providers' clients read; the connection ends."""
+    """An error of our own, in a form that all providers' clients read; the connection ends."""
     if client.talk.our_state not in (h11.IDLE, h11.SEND_RESPONSE):
         return
-    body = msgspec.json.encode(
-        {"type": "error", "error": {"type": "lamina_gateway", "message": f"Lamina: {why}"}}
-    )
+    kind = "authentication_error" if status == 401 else "lamina_gateway"
+    error = {"type": kind, "code": status, "message": f"Lamina: {why}"}
+    body = msgspec.json.encode({"type": "error", "error": error})
     told = [("Content-Type", "application/json"), ("Content-Length", f"{len(body)}")]
     head = h11.Response(status_code=status, headers=[*told, ("Connection", "close")])
     for event in (head, h11.Data(data=body), h11.EndOfMessage()):

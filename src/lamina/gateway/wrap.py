@@ -37,12 +37,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "client", metavar="CLIENT", help=f"{', '.join(CLIENTS)}; behind -- stands what it is given"
     )
     add_doing(parser)
-    parser.add_argument(
-        "--upstream",
-        default="",
-        metavar="URL",
-        help="the provider (where the client goes by itself)",
-    )
+    own = "the provider (where the client goes by itself)"
+    parser.add_argument("--upstream", default="", metavar="URL", help=own)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -70,10 +66,8 @@ def run(args: argparse.Namespace) -> int:
     elif not args.quiet:
         for sentence in said:
             note(harmless(f"Lamina: {sentence}"))
-        if not desk.totals.requests:
-            note(f"Lamina: nothing went through; {args.client} may have an address of its own.")
-        else:
-            note(f"Lamina: {summed_up(desk.totals)}")
+        nothing = f"nothing went through; {args.client} may have an address of its own."
+        note(f"Lamina: {summed_up(desk.totals) if desk.totals.requests else nothing}")
     return code
 
 
