@@ -25,8 +25,9 @@ from lamina.tools.sandbox import Sandbox, spawn
 RUNS = 5
 PROMPTS, MEMORIES = 40, 1_000
 LAMINA = str(Path(sys.executable).parent / "lamina")
+BARE = [sys.executable, "-c", "pass"]
 COMMANDS = {
-    "bare": [sys.executable, "-c", "pass"],
+    "bare": BARE,
     "start.import": [sys.executable, "-c", "import lamina"],
     "start.version": [LAMINA, "--version"],
     "start.help": [LAMINA, "--help"],
@@ -138,11 +139,11 @@ def _ratios(env: dict[str, str], project: Path) -> list[Figure]:
     for number in range(PROMPTS):
         event = _event(project, 500 + number)
         for name, command, given in (
-            ("bare", [sys.executable, "-c", "pass"], b""),
+            ("bare", BARE, b""),
             ("mcp", [LAMINA, "mcp", "--project", str(project)], asked),
             ("hook", [LAMINA, "hook", "claude-code"], event),
         ):
-            spent[name].append(_cpu(command, given, env))
+            spent[name].append(cpu_of(command, given, env))
     bare = statistics.median(spent["bare"])
     mcp = round(statistics.median(spent["mcp"]) / bare, 2)
     hook = round(statistics.quantiles(spent["hook"], n=20)[-1] / bare, 2)
@@ -153,7 +154,7 @@ def _ratios(env: dict[str, str], project: Path) -> list[Figure]:
     ]
 
 
-def _cpu(command: list[str], given: bytes, env: dict[str, str]) -> float:
+def cpu_of(command: list[str], given: bytes, env: dict[str, str]) -> float:
     """Seconds of CPU that a process and what it waited for used."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run(command, input=given, env=env, check=True, capture_output=True)

@@ -123,6 +123,7 @@ class OldResults:
     cleared: int = -1  # the last row that was cleared before
     places: list[int] = field(default_factory=list[int])  # of the rows that follow it
     rows: list[Row] = field(default_factory=list[Row])
+    sums: list[int] = field(default_factory=list[int])  # tokens of these up to each
 
 
 @dataclass(slots=True)

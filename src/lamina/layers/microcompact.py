@@ -152,16 +152,17 @@ def _results(ledger: Ledger, allowed: Callable[[str], bool], known: OldResults) 
     if first <= known.cleared:  # what was cleared may be so no longer
         first, known.cleared = 0, -1
     keep = bisect_left(known.places, first)
-    del known.places[keep:], known.rows[keep:]
+    del known.places[keep:], known.rows[keep:], known.sums[keep:]
     for place in range(first, len(projection.rows)):
         row = projection.rows[place]
         if not row.result:
             continue
         if row.edit and _cleared(row):
-            known.cleared, known.places, known.rows = place, [], []
+            known.cleared, known.places, known.rows, known.sums = place, [], [], []
         elif allowed(str(ledger.entries[row.entry].get("tool") or "")):
             known.places.append(place)
             known.rows.append(row)
+            known.sums.append(row.tokens + (known.sums[-1] if known.sums else 0))
     known.projection, known.edits = projection, len(projection.edited)
     known.until = len(projection.rows)
     return known.rows
@@ -193,6 +194,10 @@ def _drop_worn(state: State) -> None:
     if state.ledger.projection.tokens < 2 * least:
         return
     keep: int = state.flags.value("microcompact.worn_keep")
+    _results(state.ledger, lambda tool: clearable(state, tool), state.results)
+    sums, last = state.results.sums, len(state.results.sums) - max(1, keep) - 1
+    if last < 0 or sums[last] < least:
+        return  # as nearly always
     old = _with_a_way_back(state, keep)
     gone = _freed(state, old) if sum(row.tokens for row in old) >= least else 0
     account = state.balance() if gone >= least else None

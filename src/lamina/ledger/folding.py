@@ -97,6 +97,7 @@ class Folding:
             {} if before is None else ChainMap({}, before._known)  # noqa: SLF001
         )
         self._places: dict[str, list[tuple[Key, int]]] = {}
+        self._split: tuple[str, _Lines] | None = None  # the text looked at last: often noted next
 
     def branch(self, end: int) -> Folding:
         """For a view that is the same as this one up to the entry `end`, and goes on alone."""
@@ -111,19 +112,33 @@ class Folding:
 
     def add(self, key: Key, label: str, text: str) -> None:
         """A block of the view, as it stands there."""
-        lines = self._known[key] = _Lines.of(label, text)
+        same = self._lines_in(text)
+        lines = self._known[key] = _Lines(label, same.bare, same.numbers)
         for place, bare in enumerate(lines.bare):
             if len(bare) >= TELLING and len(bare.strip()) >= TELLING:
-                self._places[bare] = [*self._places_of(bare), (key, place)][-PLACES:]
+                found = self._places.get(bare)
+                if found is None:
+                    found = self._places[bare] = self._places_of(bare) if self._before else []
+                found.append((key, place))
+                del found[:-PLACES]
+
+    def _lines_in(self, text: str) -> _Lines:
+        if self._split is None or self._split[0] is not text:
+            self._split = (text, _Lines.of("", text))
+        return self._split[1]
 
     def fold(self, text: str, name: str, in_view: Callable[[Key], bool]) -> Folded | None:
         """A shorter form of a text that was never sent; `name` is the id that brings it back, "" where
         nobody could ask by it."""
         if len(text) < self._least:
             return None
-        work = _Work(self, text, in_view)
-        lines = work.run() if self._repeated(work.lines.bare) else text.split("\n")
-        shown = "\n".join(_grouped(lines, self._least) if _SEARCHED.search(text) else lines)
+        parted = self._lines_in(text)
+        repeated, searched = self._repeated(parted.bare), _SEARCHED.search(text) is not None
+        if not repeated and not searched:
+            return None
+        work = _Work(self, text, parted, in_view)
+        lines = work.run() if repeated else text.split("\n")
+        shown = "\n".join(_grouped(lines, self._least) if searched else lines)
         if shown == text:
             return None
         back = f"; Expand {name} brings it back" if name else ""
@@ -175,9 +190,10 @@ def _run(new: Sequence[str], at: int, end: int, old: Sequence[str], place: int, 
 class _Work:
     """One text on its way: what of it is shown so far."""
 
-    def __init__(self, folding: Folding, text: str, in_view: Callable[[Key], bool]) -> None:
-        self._folding, self._raw = folding, text.split("\n")
-        self.lines = _Lines.of("", text)
+    def __init__(
+        self, folding: Folding, text: str, lines: _Lines, in_view: Callable[[Key], bool]
+    ) -> None:
+        self._folding, self._raw, self.lines = folding, text.split("\n"), lines
         self._asked: dict[Key, bool] = {}
         self._in_view = in_view
         self.needs: list[Key] = []

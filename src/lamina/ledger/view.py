@@ -131,8 +131,9 @@ class Projection:
         """Edits that were not revoked, in ledger order."""
         dead: set[str] = set()
         alive: list[Json] = []
-        for entry in reversed(self.entries):
-            if entry["kind"] != "edit" or entry["uuid"] in dead:
+        made = [entry for entry in self.entries if entry["kind"] == "edit"]
+        for entry in reversed(made):
+            if entry["uuid"] in dead:
                 continue
             if entry.get("op") == "revoke":
                 dead.add(str(entry.get("edit")))

@@ -98,12 +98,15 @@ def score(found: Sequence[Probe], view: str) -> Score:
     kept: dict[str, float] = {}
     missed: list[Probe] = []
     for probe in found:
-        hit = any(text.has(answer, probe.kind) for answer in probe.answers)
-        whole[probe.kind] = whole.get(probe.kind, 0.0) + probe.weight
-        kept[probe.kind] = kept.get(probe.kind, 0.0) + probe.weight * hit
-        if not hit:
+        kind, weight = probe.kind, probe.weight
+        whole[kind] = whole.get(kind, 0.0) + weight
+        for answer in probe.answers:
+            if text.has(answer, kind):
+                kept[kind] = kept.get(kind, 0.0) + weight
+                break
+        else:
             missed.append(probe)
-    shares = {kind: kept[kind] / whole[kind] for kind in KINDS if kind in whole}
+    shares = {kind: kept.get(kind, 0.0) / whole[kind] for kind in KINDS if kind in whole}
     total = sum(KINDS[kind] for kind in shares)
     share = sum(KINDS[kind] * value for kind, value in shares.items()) / total if total else 1.0
     missed.sort(key=lambda probe: -probe.weight)
@@ -126,13 +129,11 @@ class _View:
 
     def has(self, answer: str, kind: str) -> bool:
         """Is it there? A name inside another, or a number inside another number, is not."""
-        if kind == "names":
+        if kind == "names" or (kind == "numbers" and answer.isalnum()):
             return answer.casefold() in self.words
         answer = folded(answer)
         if kind != "numbers":
             return self._may_have(answer) and answer in self.text
-        if answer.isalnum():
-            return answer in self.words
         if not self.words >= words_in(answer):
             return False
         text, at = self.text, self.text.find(answer)

@@ -137,8 +137,8 @@ class _Heard:
 
     def of(self, messages: Sequence[Json]) -> Mentions:
         for entry in messages[len(self._blocks) :]:
-            words = _words(entry, self._paths)
-            self._blocks.append([self._read(*block) for block in words])
+            read = [self._read(*block) for block in _words(entry, self._paths)]
+            self._blocks.append([block for block in read if block.names or block.figures])
         found = Mentions()
         for number, entry in enumerate(messages):
             age, name = (len(messages) - number) ** -0.5, str(entry["uuid"])

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import tempfile
 from asyncio import Runner
-from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Hashable, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -112,7 +112,7 @@ class LaminaPolicy:
             held.dreams = own and self._flags.on("dream")
         chosen = SHORT_LIFE if self._chooses else turn.request.ttl
         life = int(self._ttl or chosen) or Capabilities().cache_ttl
-        self._runner.run(held.send(turn, life))
+        self._runner.get_loop().run_until_complete(held.send(turn, life))
         self.seconds.append(held.seconds)
         return held.sent
 
@@ -168,17 +168,18 @@ class _LayeredThread:
         self.seconds = 0.0
         self._actions: list[Action] = []
         self._known: dict[int, tuple[Message, int]] = {}  # by id: a message of the view, its place
+        self._places: dict[Hashable, list[int]] = {}  # in the recording, by a message's first block
+        self._placed = 0  # so many messages of it are in there
         self._shown = _LastView()
         self.sent = Sent(())
         state.listeners.append(self._hear)
 
     async def send(self, turn_: RecordedTurn, life: int) -> None:
-        """Leaves in `sent` what is sent. A task that returned it would have all of it written out
-        by the runner, who shows his tasks to the signal module.
-        """
+        """Leaves in `sent` what is sent."""
         state, request = self.state, turn_.request
         self._talk.model.life = life
         self._talk.go_back(turn_.keep, self._usage)
+        self._placed = min(self._placed, turn_.keep)
         said = next((n for n, m in enumerate(turn_.new) if m["role"] != "assistant"), None)
         answer = self._append(turn_.new[:said], request.time)
         if answer is not None:
@@ -299,7 +300,7 @@ class _LayeredThread:
         self._away(float("inf"))  # nobody knows that it was the end: a session may stay open
         return self._forks.take()
 
-    def _recorded(self, messages: Sequence[Message]) -> tuple[list[Message], int]:
+    def _recorded(self, messages: Sequence[Message]) -> tuple[Sequence[Message], int]:
         """Messages that are as they were recorded, as the recorded objects: so they weigh what they
         weighed there, also where others have the same words. And what they weigh together.
         """
@@ -308,17 +309,26 @@ class _LayeredThread:
             place = self._place_of(message, shown.next_place)
             recorded = self._talk.held[place] if place >= 0 else message
             shown.add(recorded, place, self._weigher.tokens(recorded))
-        return list(shown.messages), shown.tokens
+        return shown.messages.copy(), shown.tokens
 
     def _place_of(self, message: Message, start: int) -> int:
         """Where the recording has a message of the view, from a place on; -1: nowhere."""
         known, place = self._known.get(id(message), (None, 0))
         gone = place >= len(self._talk.held) or (place >= 0 and self._talk.held[place] != message)
         if known is not message or gone:
-            held = range(start, len(self._talk.held))
-            place = next((n for n in held if self._talk.held[n] == message), -1)
+            held = self._talk.held
+            for n in range(self._placed, len(held)):
+                self._places.setdefault(self._first(held[n]), []).append(n)
+            self._placed = len(held)
+            likely = [
+                n for n in self._places.get(self._first(message), ()) if start <= n < len(held)
+            ]
+            place = next((n for n in sorted(likely) if held[n] == message), -1)
             self._known[id(message)] = (message, place)
         return place
+
+    def _first(self, message: Message) -> Hashable:
+        return self._weigher.paper(message)[0][0] if message["content"] else None
 
     def _note_fetched(self, tokens: int) -> None:
         """What the recording would have had to fetch again stands in no message: say it apart."""
@@ -374,7 +384,7 @@ class _LastView:
     """The messages that were sent last, so that only those behind the first change are looked up."""
 
     def __init__(self) -> None:
-        self.messages: list[Message] = []
+        self.messages: Shared[Message] = Shared()
         self.kept = 0  # so many of them are those of the view before
         self._view: Sequence[Message] = ()
         self._losses: Losses = ()
@@ -392,7 +402,8 @@ class _LastView:
         """Keep what the new view still begins with, at its weight."""
         same = self._view.shared(view) if isinstance(self._view, Shared) else 0
         same = same if losses == self._losses else 0
-        del self.messages[same:], self._ends[same:]
+        self.messages.cut(same)
+        del self._ends[same:]
         self.kept = len(self.messages)
         self._view, self._losses = view, losses
         return self

@@ -29,7 +29,6 @@ from lamina.layers.compaction.plan import (
     cold_cache,
     faithful,
     framed,
-    frees_enough,
     from_notes,
     in_full,
     kept_in_file,
@@ -207,9 +206,7 @@ async def compact(
         return Compacted("", "cut", before, state.ledger.tokens(), 1.0)
     plan: SummaryPlan | None = None
     if not (from_entry or up_to_entry or instructions) and state.flags.on("notes_compaction"):
-        plan = from_notes(state)
-        if plan is not None and trigger == "auto" and not frees_enough(state, plan, span):
-            plan = None
+        plan = from_notes(state, span if trigger == "auto" else None)
     if plan is None:
         if not state.flags.on("full_compaction"):
             raise UsageError(

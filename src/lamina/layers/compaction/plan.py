@@ -91,7 +91,9 @@ def kept_in_file(state: State, name: str, words: str) -> str:
 # ---- from notes (L3.5): no model call
 
 
-def from_notes(state: State) -> SummaryPlan | None:
+def from_notes(state: State, full: Span | None = None) -> SummaryPlan | None:
+    """The notes and what they leave out. `full`: what a full summary would stand for, to which they
+    give way where they free too little."""
     notes: Json | None = state.ledger.state("notes")
     path = state.deps.folder / NOTES
     try:
@@ -107,11 +109,15 @@ def from_notes(state: State) -> SummaryPlan | None:
     room = budget(state, span)
     section: int = state.flags.value("notes.section_tokens")
     text = shortened(written, section, room, str(path) if state.names_files else "")
+    if not _frees_enough(state, span.tokens - tokens.of_text(text), full):
+        return None  # before anything is read for it: more words would free less
     what = _what(state, span)
     kept = _new_view(state, span, text)
     left = max(room // 4, room - tokens.of_text(text))
     copied = summariser.nine_parts(what, budget=left, kept=kept)
     body = f"{text}\n\n# From the record\n{copied}"
+    if not _frees_enough(state, span.tokens - tokens.of_text(body), full):
+        return None
     found, view = probes_of(what), f"{kept}\n{copied}"
     plan = SummaryPlan(span, body, "notes", score(found, view))
     return plan if _serves(state, plan, found, tokens.of_text(view)) else None
@@ -143,15 +149,16 @@ def _head_and_tail(state: State, room: int) -> str:
     return "\n".join([head, *reversed(kept)])
 
 
-def frees_enough(state: State, plan: SummaryPlan, span: Span) -> bool:
+def _frees_enough(state: State, freed: int, full: Span | None) -> bool:
     """Notes keep a longer tail. Where that leaves most of the view as it is, the next compaction
     would be due at once, and where writing that tail anew costs more than a full one's call: that
     takes more. Without a warm cache the call would read the whole prompt at its full price."""
-    freed, summary = plan.span.tokens - tokens.of_text(plan.text), budget(state, span)
-    account = state.balance()
-    if account is None or 2 * freed < span.tokens or cold_cache(state, account):
-        return 2 * freed >= span.tokens
-    longer = state.weight * (span.tokens - summary - freed)
+    if full is None:
+        return True
+    summary, account = budget(state, full), state.balance()
+    if account is None or 2 * freed < full.tokens or cold_cache(state, account):
+        return 2 * freed >= full.tokens
+    longer = state.weight * (full.tokens - summary - freed)
     return account.rates.again * longer <= call_price(state, account, summary)
 
 
