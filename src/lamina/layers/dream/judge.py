@@ -44,6 +44,7 @@ class MemorySnapshot:
     files: Mapping[str, bytes]
     index: bytes | None
     times: Mapping[str, float] = field(default_factory=dict[str, float])
+    unread: Collection[str] = ()  # there, but too large or not to be read, perhaps only now
     _parsed: dict[str, Memory] = field(default_factory=dict[str, Memory], compare=False)
     _bodies: dict[str, str] = field(default_factory=dict[str, str], compare=False)
 
@@ -52,7 +53,8 @@ class MemorySnapshot:
         files: dict[str, bytes] = {}
         times: dict[str, float] = {}
         known: dict[bytes, bytes] = {}  # copies share their bytes
-        for path, (mtime_ns, size, _) in store.stamps().items():
+        stamps = store.stamps()
+        for path, (mtime_ns, size, _) in stamps.items():
             if size > LARGEST:
                 continue
             with contextlib.suppress(MemoryStoreError):
@@ -60,7 +62,7 @@ class MemorySnapshot:
                 if content is not None and not is_binary(content):
                     files[path] = known.setdefault(content, content)
                     times[path] = mtime_ns / 1e9
-        return cls(files, store.content(INDEX), times)
+        return cls(files, store.content(INDEX), times, stamps.keys() - files.keys())
 
     def memories(self, files: Mapping[str, bytes] | None = None) -> list[Memory]:
         chosen = self.files if files is None else files
