@@ -12,7 +12,9 @@ import pytest
 
 from lamina import syscalls
 from lamina.errors import MemoryStoreError
-from lamina.memory.beneath import TEMPORARY_PREFIX
+from lamina.layers.dream.plan import DreamPlanner
+from lamina.memory import look_over
+from lamina.memory.beneath import TEMPORARY_PREFIX, Beneath
 from lamina.memory.file_store import FileStore
 from lamina.memory.index import pointers_of
 from lamina.memory.intents import exclusive
@@ -55,6 +57,29 @@ def test_a_memory_that_could_not_be_read_once_is_there_the_next_time(
     assert [one.path for one in store.list()] == before
     with FileStore(store.directory) as again:
         assert [one.path for one in again.list()] == before
+
+
+@pytest.mark.spec("M6")
+def test_a_memory_that_can_not_be_read_now_keeps_its_line_in_the_index(
+    store: FileStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, body in (("a", "The harbour has nine cranes."), ("b", "Lunch is at noon.")):
+        store.remember(a_memory(f"{name}.md", body=body))
+    store.list()  # their headers are known: what fails is reading the rest
+    read = Beneath.read
+
+    def fails(self: Beneath, path: str, limit: int = -1) -> bytes | None:
+        if path == "a.md":
+            raise MemoryStoreError("Can't read a.md: Input/output error.")
+        return read(self, path, limit)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Beneath, "read", fails)
+        found, steps = look_over(store, 1e9)
+        plan = DreamPlanner(store, 1e9).plan()
+    assert [one.kind for one in found.faults if one.path == "a.md"] == []
+    assert not steps
+    assert [one.file for one in pointers_of(plan.index.encode())] == ["a.md", "b.md"]
 
 
 @pytest.mark.spec("M9")

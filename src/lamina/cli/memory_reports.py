@@ -186,6 +186,8 @@ def audit(
         out_json(_audit_json(found, steps, done))
     else:
         _show_audit(found, steps, done, fixing=args.fix, quiet=args.quiet)
+        if unread := len(store.stamps()) - found.checked:
+            note(f"{plural(unread, 'file')} could not be read and was not looked at.")
     return 1 if found.faults else 0
 
 

@@ -75,7 +75,7 @@ def look_over(
         with_index=with_index and whole,
         texts=texts,
         secret_rules=store.secret_rules,
-        others=store.unreadable(),
+        others=[*store.unreadable(), *store.stamps().keys() - texts.keys()],
     )
     return found, plan_fixes(memories, found)
 
@@ -99,7 +99,7 @@ def _with_bodies(store: MemoryStore) -> tuple[list[Memory], dict[str, str]]:
     known: dict[bytes, tuple[Memory, str]] = {}
     stamps = store.stamps()
     for path in sorted(stamps, key=lambda path: (-stamps[path][0], path.rpartition("/")[::2])):
-        with suppress(MemoryStoreError):  # gone meanwhile
+        with suppress(MemoryStoreError):  # can't be read, perhaps only now
             content = store.content(path, LARGEST)
             if content is None or is_binary(content):
                 continue

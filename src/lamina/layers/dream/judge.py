@@ -44,6 +44,7 @@ class MemorySnapshot:
     files: Mapping[str, bytes]
     index: bytes | None
     times: Mapping[str, float] = field(default_factory=dict[str, float])
+    unread: Collection[str] = ()  # there, but too large or not to be read, perhaps only now
     _parsed: dict[str, Memory] = field(default_factory=dict[str, Memory], compare=False)
     _bodies: dict[str, str] = field(default_factory=dict[str, str], compare=False)
 
@@ -52,10 +53,11 @@ class MemorySnapshot:
         files: dict[str, bytes] = {}
         times: dict[str, float] = {}
         known: dict[bytes, bytes] = {}  # copies share their bytes
-        for path, content, mtime in _contents(store):
+        stamps = store.stamps()
+        for path, content, mtime in _contents(store, stamps):
             files[path] = known.setdefault(content, content)
             times[path] = mtime
-        return cls(files, store.content(INDEX), times)
+        return cls(files, store.content(INDEX), times, stamps.keys() - files.keys())
 
     def memories(self, files: Mapping[str, bytes] | None = None) -> list[Memory]:
         chosen = self.files if files is None else files
@@ -80,16 +82,18 @@ class MemorySnapshot:
         if self.index != store.content(INDEX):
             return INDEX
         gone, other = set(self.files), list[str]()
-        for path, content, _ in _contents(store):
+        for path, content, _ in _contents(store, store.stamps()):
             gone.discard(path)
             if self.files.get(path) != content:
                 other.append(path)
         return min([*gone, *other], default="")
 
 
-def _contents(store: MemoryStore) -> Iterator[tuple[str, bytes, float]]:
+def _contents(
+    store: MemoryStore, stamps: Mapping[str, tuple[int, int, int]]
+) -> Iterator[tuple[str, bytes, float]]:
     """Every topic file with its time, one after the other: all at once they may be too much."""
-    for path, (mtime_ns, size, _) in store.stamps().items():
+    for path, (mtime_ns, size, _) in stamps.items():
         if size > LARGEST:
             continue
         with contextlib.suppress(MemoryStoreError):
@@ -100,7 +104,8 @@ def _contents(store: MemoryStore) -> Iterator[tuple[str, bytes, float]]:
 
 def digest_of(store: MemoryStore) -> str:
     """What a snapshot of the store would have as its digest."""
-    return _digest(store.content(INDEX), ((path, content) for path, content, _ in _contents(store)))
+    files = _contents(store, store.stamps())
+    return _digest(store.content(INDEX), ((path, content) for path, content, _ in files))
 
 
 def _digest(index: bytes | None, files: Iterable[tuple[str, bytes]]) -> str:

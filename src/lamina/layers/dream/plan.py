@@ -160,7 +160,7 @@ class DreamPlanner:
             said=self.said,
             overrules=self.judge.overrules,
             by_hand=self.judge.by_hand,
-            others=self.store.unreadable(),
+            others=[*self.store.unreadable(), *self.before.unread],
             compare=compare,
         )
 
