@@ -121,12 +121,14 @@ _leaving = threading.Event()
 _workers: WeakSet[threading.Thread] = WeakSet()
 
 
-@atexit.register
 def _leave() -> None:
     """A thread that Python ends inside the model takes the process down, and its work with it."""
     _leaving.set()
     for worker in [*_workers]:
         worker.join()
+
+
+atexit.register(_leave)
 
 
 class MeaningFile:
