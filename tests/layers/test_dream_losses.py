@@ -22,7 +22,7 @@ from lamina.layers.dream.fork import review
 from lamina.layers.dream.plan import DreamPlanner, DreamStep, carry_out
 from lamina.layers.dream.runner import DreamResult, would_do
 from lamina.local.standing import Moved
-from lamina.memories import Evidence, MemoryType
+from lamina.memories import Change, Evidence, MemoryType
 from lamina.memory.audit import look_over
 from lamina.memory.file_store import FileStore
 from lamina.memory.gate import GateContext
@@ -587,3 +587,8 @@ def test_no_word_of_the_user_comes_to_stand_below_anothers_heading() -> None:
     assert "Ask before deleting." not in moved
     first = replace(never, body=f"{ask.body}\n{never.body}")
     assert "Ask before deleting." in Moved([never, ask], {}).lines(first, lambda _: True)
+
+
+def test_a_dream_that_is_put_into_words_does_not_spell_out_its_files() -> None:
+    step = DreamStep(changes=(Change("heron.md", b"It counts boats.", None),))
+    assert "boats" not in repr(DreamResult("completed", "Done.", step))

@@ -5,6 +5,8 @@ mean one thing or the other."""
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -202,6 +204,36 @@ def test_a_text_that_changes_while_it_is_read_is_read_again(
     meanings = file.of(["a"], seconds=30)
     assert meanings is not None
     assert meanings.near("bill", ["a"])[0] > 0.9
+
+
+_LEAVES = """
+import atexit, sys, threading
+from pathlib import Path
+from lamina.recall import index_files
+from tests.recall.test_meanings import WORDS, Session
+from lamina.local.embedder import SentenceModel
+
+ends = threading.Event()
+class Slow(Session):
+    def run(self, *given):
+        assert ends.wait(30)
+        return super().run(*given)
+
+model = SentenceModel(Slow(), WORDS)
+index_files.sentence_model = lambda: model
+texts = {str(number): "walrus" for number in range(20)}
+index_files.MeaningFile(Path(sys.argv[1]), texts.get).of(texts, seconds=0)
+atexit.register(ends.set)
+"""
+
+
+def test_a_process_that_ends_waits_for_the_model_and_keeps_what_was_read(tmp_path: Path) -> None:
+    path = tmp_path / "x.meanings"
+    command = [sys.executable, "-c", _LEAVES, str(path)]
+    subprocess.run(command, check=True, cwd=Path(__file__).parents[2])
+    kept = index_files.load(Meanings, path)
+    assert kept is not None
+    assert "0" in kept
 
 
 def test_long_texts_are_read_in_pieces_of_whole_sentences() -> None:

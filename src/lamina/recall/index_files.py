@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import threading
 import time
@@ -11,6 +12,7 @@ from contextlib import suppress
 from functools import reduce
 from pathlib import Path
 from typing import Any, Protocol, Self, TypeVar
+from weakref import WeakSet
 
 import msgspec
 
@@ -113,8 +115,20 @@ def _checked(before: int, part: bytes | memoryview) -> int:
 
 # ---- meanings in a file
 
-_ENCODED_AT_ONCE = 32  # documents; a search that waits sees that many more
+_ENCODED_AT_ONCE = 8  # documents; a process that ends waits for that many
 _SAVED_EVERY = 10.0  # seconds of encoding that a killed process may lose
+_leaving = threading.Event()
+_workers: WeakSet[threading.Thread] = WeakSet()
+
+
+def _leave() -> None:
+    """A thread that Python ends inside the model takes the process down, and its work with it."""
+    _leaving.set()
+    for worker in [*_workers]:
+        worker.join()
+
+
+atexit.register(_leave)
 
 
 class MeaningFile:
@@ -156,6 +170,7 @@ class MeaningFile:
             self._changed.clear()
             given = meanings, waiting, frozenset(ids)
             self._worker = threading.Thread(target=self._encode, args=given, daemon=True)
+            _workers.add(self._worker)
             self._worker.start()
         while waiting:
             left = until - time.monotonic()
@@ -190,6 +205,8 @@ class MeaningFile:
         saved = time.monotonic()
         with suppress(StorageError):  # the next process encodes it again
             for first in range(0, len(waiting), _ENCODED_AT_ONCE):
+                if _leaving.is_set():
+                    break
                 some = waiting[first : first + _ENCODED_AT_ONCE]
                 meanings.add({id_: self._read(id_) or "" for id_ in some})
                 meanings.forget([id_ for id_ in some if id_ in self._changed])

@@ -43,7 +43,8 @@ class DreamResult:
 
     status: str  # completed | nothing | refused | gave way | failed | killed
     text: str
-    step: DreamStep = NO_CHANGE
+    # asyncio puts a task's result into words when Ctrl-C is handed back: thousands of files, twice.
+    step: DreamStep = field(default=NO_CHANGE, repr=False)
     commit: str = ""
     by: str = "rules"
     problems: tuple[str, ...] = ()
