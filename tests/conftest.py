@@ -7,6 +7,7 @@ import os
 import signal
 import sqlite3
 import sys
+import time
 from collections.abc import Generator, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -19,6 +20,9 @@ HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent))  # `tests.wire` and friends import by name
 
 pytest_plugins = ["tests.wire.plugin"] if (HERE / "wire" / "plugin.py").exists() else []
+
+os.environ["TZ"] = "UTC"  # a day that a test names is another one where the developer lives
+time.tzset()
 
 # The same few examples in every run, so that a commit is green or not; LAMINA_EXPLORE=1 looks for new
 # ones, and for many more.

@@ -8,8 +8,12 @@ from typing import Any
 
 import anyio
 
+from lamina.layers import recall
 from lamina.models.scripted import ScriptedModel
 from lamina.session import Opening, Session
+
+# A slow machine has as long as it takes: what opens a session waits for the index of its memories.
+recall._OPEN_WAITS = 60.0  # pyright: ignore[reportPrivateUsage]
 
 
 class StillClock:

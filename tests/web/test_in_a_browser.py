@@ -317,6 +317,24 @@ def test_news_appear_by_themselves(tab: Any) -> None:
     tab.get_by_text("rebooted on Sundays").first.wait_for()
 
 
+def test_news_take_no_button_away_from_under_the_mouse(tab: Any) -> None:
+    path = next(one for one in memories(tab.project) if "deploys" in one)
+    tab.goto(f"{tab.here}/m/{path}")
+    while not tab.server.watch._waiting:
+        tab.wait_for_timeout(10)
+    with tab.project.store() as store:
+        file = store.directory / path
+    tab.locator("main").get_by_role("button", name="Pin", exact=True).hover()
+    tab.mouse.down()
+    with tab.expect_response(lambda got: "x-fragment" in got.request.headers) as fresh:
+        file.write_text("---\nname: deploys\n---\nNever.\n")
+    fresh.value.finished()
+    tab.wait_for_timeout(50)  # by then it would have been put in place
+    with tab.expect_navigation():
+        tab.mouse.up()
+    assert pinned(tab.project) == {path}
+
+
 def test_the_first_memory_of_a_home_that_was_not_there_appears_by_itself(
     browser: Any, serve: Callable[..., Server], lamina: Any, world: Path
 ) -> None:

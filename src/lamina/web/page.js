@@ -53,7 +53,8 @@
       const fresh = await fetchPart(here());
       const open = [...live.querySelectorAll("details[open][id]")].map((one) => one.id);
       const held = document.activeElement?.closest?.("[href]")?.getAttribute("href");
-      if (!busy() && fresh.trim() !== live.dataset.last) {
+      if (live.querySelector(":active")) waiting = true;  // what is being pressed stays until it is let go
+      else if (!busy() && fresh.trim() !== live.dataset.last) {
         live.dataset.last = fresh.trim();
         live.innerHTML = fresh;
         for (const id of open) document.getElementById(id)?.setAttribute("open", "");
