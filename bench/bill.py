@@ -55,6 +55,7 @@ LEVERS: dict[str, Mapping[str, object]] = {
     "all but what keeps the cache": NO_KEEPING,
     "all, background every turn": {"background.profile": "every-turn"},
     "all, 5 min or 1 h by the session's own pauses": {"cache.ttl": "auto"},
+    "all, system prompt and tools 1 h after a first pause": {"cache.ttl": "mixed"},
     "all, saving, Haiku 4.5 as small model": {"small_model": "claude-haiku-4-5"},
     PROVEN: {},  # in a home of its own, in which that was found
     "all, saving (the default)": {},

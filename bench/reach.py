@@ -1,6 +1,7 @@
 """Whatever left the view can be brought back: every recorded session goes through the layers, its ledger is
 written to a file and opened again as a new process would, and every id that a marker names is expanded,
-part by part as the tool shows it, and compared with the recorded bytes. Beside it, what folds alone save. Writes `bench/out/reach.json`.
+part by part as the tool shows it, and compared with the recorded bytes. Beside it, what folds alone save.
+Writes `bench/out/reach.json`.
 
 Sessions are split by the hash of their file's name: on the one half `folds.least` was chosen, the
 other is reported.

@@ -146,6 +146,7 @@ class Request:
     # Number of blocks at the end of the last change of the prefix; 0: unknown.
     stable_blocks: int = 0
     cache_ttl: int = 0  # seconds that what is marked now shall live; 0: as long as the model's
+    frame_ttl: int = 0  # and system prompt and tools, where that is longer
     # Number of blocks that other forks of the same answer send too: a breakpoint there lets the
     # second fork read what the first one wrote. 0: nobody shares it.
     shared_blocks: int = 0

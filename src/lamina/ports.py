@@ -39,7 +39,7 @@ class Capabilities:
     cache: Literal["anthropic", "openai", "none"] = "none"
     min_cacheable: int = 1_024
     cache_ttl: int = 300  # seconds
-    cache_choice: bool = False  # its life can be chosen from request to request
+    cache_choice: Literal["", "all", "frame"] = ""  # what of it gets a life request by request
     cache_upgrades: bool = False  # a request that marks an hour gives it to all before the mark
     context_management: bool = False  # L2.3
     cache_edits: bool = False  # L2.2

@@ -191,7 +191,7 @@ class State:
     def capabilities(self) -> Capabilities:
         """The model's, with the life that this session's cache has now."""
         able, life = self.deps.model.capabilities, self.ledger.state(LIFE)
-        if not life or not able.cache_choice or able.cache_ttl == life:
+        if not life or able.cache_choice != "all" or able.cache_ttl == life:
             return able
         return replace(able, cache_ttl=int(life))
 

@@ -170,7 +170,7 @@ def _request(state: State) -> Request:
         # Providers add what an answer may have to the prompt, and refuse what is over the window.
         limit = max(room * 99 // 100, state.window.least_answer)
     parts = microcompact.request_parts(state)
-    if state.capabilities.cache_choice:
+    if state.capabilities.cache_choice == "all":
         parts["cache_ttl"] = state.capabilities.cache_ttl
     return replace(request, max_tokens=limit, shared_blocks=state.shared_blocks, **parts)
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from lamina.cache.account import ASIDE, FETCHED, LIFE, Account, Rates, rates
 from lamina.ledger import edits, tokens
+from lamina.ledger.joining import FRAME_LIFE
 from lamina.ledger.record import Ledger
 from lamina.messages import text, tool_result, tool_use
 from lamina.ports import Capabilities
@@ -330,6 +331,21 @@ def test_a_pause_that_was_bridged_earns_the_writing_and_costs_what_bridged_it() 
     asked(talk, 3_600)  # he came too late: nothing is earned
     assert talk.account.saved == pytest.approx(1.15 * 40_000 - 8_000)
     assert talk.account.pauses == 1
+
+
+@pytest.mark.spec("F14")
+def test_what_lives_an_hour_anyway_is_nothing_that_keeping_the_cache_earns() -> None:
+    talk = Talk()
+    asked(talk, 10)
+    talk.ledger.append(edits.state(FRAME_LIFE, {"life": 3_600, "tokens": 15_000}))
+    keep(talk, 280)
+    asked(talk, 200)
+    assert talk.account.saved == pytest.approx(1.15 * 25_000 - 4_000)
+    price = 0.1 * 40_000 + talk.account.rates.output
+    assert talk.account.back_soon() * 1.15 * 40_000 > price
+    assert talk.account.keeps_paying(40_000, 300)
+    talk.ledger.append(edits.state(FRAME_LIFE, {"life": 3_600, "tokens": 39_000}))
+    assert not talk.account.keeps_paying(40_000, 300)
 
 
 @pytest.mark.spec("F10")

@@ -75,7 +75,7 @@ def test_context_says_what_fills_the_window_and_its_parts_add_up(
 
 @pytest.mark.spec("I2", "F14")
 def test_context_says_how_long_the_cache_lives_where_the_session_chooses() -> None:
-    able = Capabilities(cache="anthropic", cache_ttl=3600, cache_choice=True)
+    able = Capabilities(cache="anthropic", cache_ttl=3600, cache_choice="all")
     price = rates("claude-sonnet-4-6", replace(able, cache_ttl=300))
     assert price is not None
     account = Account().follow([], price)
@@ -83,7 +83,9 @@ def test_context_says_how_long_the_cache_lives_where_the_session_chooses() -> No
     assert row["when"].startswith(
         "the provider's cache lives 1 h; after a pause that outlasts it, 5 min"
     )
-    assert not list(living(account, 40_000, replace(able, cache_choice=False)))
+    assert not list(living(account, 40_000, replace(able, cache_choice="")))
+    [row] = living(account, 40_000, replace(able, cache_choice="frame"))
+    assert row["when"].endswith("after a pause that outlasts it system prompt and tools 1 h")
 
 
 @pytest.mark.spec("I2")

@@ -13,6 +13,7 @@ from tests.sessions import Place, StillClock, run
 
 from lamina.cache.spend import Spend
 from lamina.layers import pauses
+from lamina.messages import Json
 from lamina.models import open_model
 from lamina.models.scripted import ScriptedModel
 from lamina.ports import Capabilities
@@ -20,7 +21,9 @@ from lamina.session import Session
 
 if TYPE_CHECKING:
     from tests.wire.plugin import CacheProvider
+    from tests.wire.server import WireServer
 
+SONNET = "anthropic:claude-sonnet-4-6"
 CONFIG = {"dream.enabled": False, "recall.enabled": False, "extraction.enabled": False}
 
 
@@ -216,7 +219,7 @@ def test_over_http_the_whole_prompt_and_the_answer_are_still_cached_after_the_pa
 
 
 @pytest.mark.spec("F14")
-@pytest.mark.parametrize(("able", "lives"), [({"cache_choice": True}, 3600), ({}, 0)])
+@pytest.mark.parametrize(("able", "lives"), [({"cache_choice": "all"}, 3600), ({}, 0)])
 def test_a_prompt_written_anew_gets_the_life_that_the_pauses_so_far_ask_for(
     place: Place, able: dict[str, Any], lives: int
 ) -> None:
@@ -236,3 +239,41 @@ def test_a_prompt_written_anew_gets_the_life_that_the_pauses_so_far_ask_for(
             assert session.state.last_usage.cache_read > 10_000 or not lives
 
     run(story)
+
+
+@pytest.mark.spec("F14")
+def test_after_a_pause_system_prompt_and_tools_are_marked_for_an_hour(
+    wire: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Until then, and where five minutes are asked for, all is marked for five."""
+    (tmp_path / "project").mkdir()
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "k")
+    monkeypatch.setenv("ANTHROPIC_BASE_URL", wire.anthropic_url)
+
+    def lives(body: Json) -> tuple[set[str], set[str]]:
+        said = [block for message in body["messages"] for block in message["content"]]
+        both = ([*body["system"], *body["tools"]], said)
+        found = [{b["cache_control"]["ttl"] for b in part if "cache_control" in b} for part in both]
+        return found[0], found[1]
+
+    async def story(name: str, pauses: list[int], ttl: str) -> list[tuple[set[str], set[str]]]:
+        clock, before = Steps(), len(wire.received)
+        given = {
+            "memory.enabled": False,
+            "cache.keep_warm": 0,
+            **({"cache.ttl": ttl} if ttl else {}),
+        }
+        place, home = tmp_path / "project", tmp_path / "home"
+        resume: dict[str, Any] = {"session_id": name, "resume": True} if name else {}
+        async with Session.open(place, SONNET, home=home, config=given, clock=clock, **resume) as s:
+            for pause in pauses:
+                clock.skip(pause)
+                await s.ask("go on")
+            names.append(s.id)
+        return [lives(got.body) for got in wire.received[before:]]
+
+    names: list[str] = []
+    short, long = ({"5m"}, {"5m"}), ({"1h"}, {"5m"})
+    assert run(story, "", [0, 10, 301, 10], "mixed") == [short, short, long, long]
+    assert run(story, names[0], [0], "mixed") == [long]
+    assert run(story, names[0], [0, 301], "5m") == [short, short]

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 from tests.examples import examples
 from tests.ledger.strategies import play, steps
 
@@ -27,23 +28,29 @@ READ = {"name": "Read", "description": "", "input_schema": {"type": "object"}}
 class Marked(PaperCache):
     """A simulated cache that remembers where the last request was marked."""
 
-    marks: tuple[int, ...] = ()
+    marks: tuple[tuple[int, float], ...] = ()
 
     def send(self, prompt: Prompt, at: float, breakpoints: Any, **more: Any) -> Usage:
         self.marks = tuple(breakpoints)
         return super().send(prompt, at, breakpoints, **more)
 
 
-def marked_blocks(request: Request) -> list[int]:
-    """After how many blocks of the messages the adapter marks a request."""
-    _, _, messages = with_breakpoints(request)
+def marks_of(request: Request) -> list[tuple[int, str]]:
+    """After how many blocks of the messages, of which the frame is none, the adapter marks a request,
+    and for how long."""
+    tools, system, messages = with_breakpoints(request)
     flat = [block for message in messages for block in message["content"]]
-    return [number for number, block in enumerate(flat, 1) if "cache_control" in block]
+    framed = [(0, block) for block in (*tools, *system)]
+    marked = [*framed, *enumerate(flat, 1)]
+    return [(at, b["cache_control"]["ttl"]) for at, b in marked if "cache_control" in b]
+
+
+def marked_blocks(request: Request) -> list[int]:
+    return [at for at, _ in marks_of(request) if at]
 
 
 def all_marks(request: Request) -> int:
-    tools, system, _ = with_breakpoints(request)
-    return len(marked_blocks(request)) + sum("cache_control" in b for b in (*tools, *system))
+    return len(marks_of(request))
 
 
 def send(ledger: Ledger) -> Request:
@@ -55,9 +62,10 @@ def send(ledger: Ledger) -> Request:
 
 @pytest.mark.spec("F4", "I4")
 @examples(300)
-@given(steps())
-def test_adapter_and_simulator_mark_alike_for_any_ledger(script: list[Any]) -> None:
+@given(steps(), st.sampled_from([0, 3_600]))
+def test_adapter_and_simulator_mark_alike_for_any_ledger(script: list[Any], life: int) -> None:
     ledger = Ledger.of()
+    ledger.append(edits.state(joining.FRAME_LIFE, {"life": life, "tokens": 0}))
     ledger.append(edits.frame([text("system")], [READ], "m", {}))
     cache, prompt = Marked(), SentPrompt(Weigher(Recording("", "", (), ())))
     for _ in play(ledger, [step for step in script if step[0] != "request"]):
@@ -65,8 +73,10 @@ def test_adapter_and_simulator_mark_alike_for_any_ledger(script: list[Any]) -> N
             continue
         request = send(ledger)
         prompt.update(cache, FRAME, list(request.messages))
+        prompt.frame_life = request.frame_ttl
         prompt.send(0.0, 300.0, 0)
-        assert [mark - len(FRAME) for mark in cache.marks if mark > 1] == marked_blocks(request)
+        alike = [(at - len(FRAME), "5m" if life == 300 else "1h") for at, life in cache.marks]
+        assert alike == sorted(set(marks_of(request)))
         assert all_marks(request) <= 4
 
 

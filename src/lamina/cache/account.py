@@ -21,6 +21,7 @@ from typing import Any
 from lamina.cache.prices import price_of
 from lamina.ledger import Places, tokens
 from lamina.ledger.edits import written_at
+from lamina.ledger.joining import FRAME_LIFE
 from lamina.ledger.places import RESULTS
 from lamina.messages import Block, Json, as_object, dicts
 from lamina.ports import Capabilities
@@ -140,6 +141,7 @@ class Account:
         self.bill = 0.0  # of the conversation's own requests
         self.kept = 0  # requests that kept the cache in this pause
         self.aside = 0.0  # spent on background work
+        self._framed = 0  # tokens of the prompt that live longer than the rest
 
     @property
     def used_at(self) -> float:
@@ -168,7 +170,8 @@ class Account:
         price = self.rates.read * tokens + self.rates.output
         chance = 1.0 - math.prod(1.0 - one for one in BACK[1:]) if life > self.rates.life else 0.0
         chance = max(chance, self.back_soon())
-        return price <= self.saved and chance * self.rates.again * tokens > price
+        lost = self.rates.again * (tokens - self._framed)
+        return price <= self.saved and chance * lost > price
 
     def best_life(self, tokens: int) -> int:
         """For how long a prompt of this size is best cached that is written anew: an hour costs more
@@ -247,6 +250,8 @@ class Account:
         elif kind == "state" and entry.get("name") == LIFE:
             self._life = float(entry.get("value") or 0.0)
             self.rates = self._first.living(self._life or self._first.life)
+        elif kind == "state" and entry.get("name") == FRAME_LIFE:
+            self._framed = int(as_object(entry.get("value")).get("tokens") or 0)
         elif kind == "state" and entry.get("name") == ASIDE:
             self._beside(written_at(entry), as_object(entry.get("value")))
 
@@ -366,7 +371,7 @@ class Account:
             self.pauses += self.requests > 0
             self.saved += rates.write * self._out  # all would have been written again
         elif now > self._alone:
-            self.saved += rates.again * self._prompt + rates.write * self._out
+            self.saved += rates.again * (self._prompt - self._framed) + rates.write * self._out
         else:
             self.saved += rates.read * self._out + rates.again * self._new_out
         if not cold:

@@ -130,7 +130,9 @@ def _limits(config: Config, model: str, life: int) -> tuple[Capabilities, Window
         if config.str("cache.ttl") == "1h":
             able = replace(able, cache_ttl=LONG_LIFE)
         elif config.str("cache.ttl") == "auto":
-            able = replace(able, cache_ttl=life or SHORT_LIFE, cache_choice=True)
+            able = replace(able, cache_ttl=life or SHORT_LIFE, cache_choice="all")
+        elif config.str("cache.ttl") == "mixed":
+            able = replace(able, cache_choice="frame")
     window = window_of(
         able,
         percent=config.float("compact.percent") or None,
@@ -196,6 +198,13 @@ def _clearing(ledger: Ledger, flags: Flags, able: Capabilities) -> Json:
 def living(account: Account | None, tokens: int, able: Capabilities) -> Iterator[Json]:
     """How long the cache lives where the session chooses, and what it would choose next."""
     if account is None or not able.cache_choice:
+        return
+    if able.cache_choice == "frame":
+        since = (
+            "since a pause outlasted that" if account.pauses else "after a pause that outlasts it"
+        )
+        words = f"the provider's cache lives 5 min, {since} system prompt and tools 1 h"
+        yield {"layer": "cache_life", "when": words, "in_tokens": None}
         return
     lives = {SHORT_LIFE: "5 min", LONG_LIFE: "1 h"}
     after = f"{account.breaks} of {plural(account.requests, 'request')}"

@@ -59,8 +59,9 @@ _MODELS = (
     Setting("api.retries", "int", 5, "How often a call is retried that failed for a passing reason.", minimum=0,
             maximum=20),
     Setting("cache.ttl", "str", "5m",
-            "Life of the provider's prompt cache, where it can be chosen; `auto` begins with 5m and takes 1h once the "
-            "session's own pauses make that cheaper.", choices=("5m", "1h", "auto")),
+            "Life of the provider's prompt cache, where it can be chosen; `mixed` is 5m, and 1h for system prompt and "
+            "tools after a first pause of more than 5m; `auto` begins with 5m and takes 1h for all once the "
+            "session's own pauses make that cheaper.", choices=("5m", "1h", "mixed", "auto")),
     Setting("cache.keep_warm", "int", 2,
             "Most requests that keep a five-minute cache through one pause, each paid from what the session has saved; "
             "0 sends none.", "lower", minimum=0, maximum=11),

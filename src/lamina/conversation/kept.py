@@ -330,7 +330,7 @@ class Conversations:
         frame = ledger.projection.frame or {}
         if (frame.get("model"), frame.get("tokens")) != (asked.model, asked.frame_tokens):
             ledger.append(edits.frame([], [], asked.model, {}, tokens=asked.frame_tokens))
-        lives = asked.lives and not kept.alone
+        lives = "all" if asked.lives and not kept.alone else ""
         needs = asked.expands, asked.reads_files, asked.warm, asked.output, *asked.betas
         before, kept.asks = kept.asks, (asked.model, asked.life, lives, *needs)
         if kept.asks == before:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from lamina.cache.account import ASIDE, LIFE, MARGIN, SHORT_LIFE, keep_warm_after
+from lamina.cache.account import ASIDE, LIFE, LONG_LIFE, MARGIN, SHORT_LIFE, keep_warm_after
 from lamina.cache.lifetime import asked_again
 from lamina.cache.prices import price_of
 from lamina.cache.spend import Spend
@@ -20,6 +20,7 @@ from lamina.errors import ModelError
 from lamina.events import LayerActed, quiet
 from lamina.layers import extraction
 from lamina.ledger import edits
+from lamina.ledger.joining import FRAME_LIFE
 from lamina.messages import Json, Request, Usage, text
 from lamina.state import State
 
@@ -49,9 +50,16 @@ def choose_life(state: State) -> None:
     able, now = state.capabilities, state.deps.clock.now()
     if account is None:
         return
-    if not able.cache_choice and state.ledger.state(LIFE):
+    if able.cache_choice != "all" and state.ledger.state(LIFE):
         state.ledger.append(edits.state(LIFE, 0))  # it is no longer ours to choose
     if not able.cache_choice or not account.requests or now <= account.warm_until:
+        return
+    if able.cache_choice == "frame":
+        if not state.ledger.state(FRAME_LIFE):
+            value = {"life": LONG_LIFE, "tokens": state.ledger.frame_tokens}
+            state.ledger.append(edits.state(FRAME_LIFE, value))
+            what = "system prompt and tools stay in the provider's cache for an hour from now on"
+            state.emit(LayerActed(LAYER, what))
         return
     life = account.best_life(state.ledger.tokens())
     if life != able.cache_ttl:

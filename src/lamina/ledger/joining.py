@@ -321,6 +321,10 @@ def settled(old: Sequence[Hashable], new: Sequence[Hashable]) -> int:
     return ends if found else len(new)
 
 
+# State entry: for how many seconds system prompt and tools are marked (`life`), and their `tokens`.
+FRAME_LIFE = "cache.frame_life"
+
+
 class Marks:
     """What a conversation's requests have marked so far (F4)."""
 

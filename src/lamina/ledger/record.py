@@ -163,6 +163,7 @@ class Ledger:
             purpose=purpose,
             cached_blocks=marks.cached,
             stable_blocks=marks.stable if purpose == "main" else 0,  # a fork changes nothing later
+            frame_ttl=int(as_object(self.state(joining.FRAME_LIFE)).get("life") or 0),
         )
 
     def fingerprint(self) -> tuple[int, str]:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 import msgspec
 
+from lamina.cache.account import SHORT_LIFE
 from lamina.cache.spend import anthropic_usage
 from lamina.errors import ModelConfigError
 from lamina.events import AttemptBroke, Emit, TextDelta, ThinkingDelta, Warned
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
 
 Ttl = Literal["5m", "1h"]
+CHOICES: Mapping[str, Literal["all", "frame"]] = {"auto": "all", "mixed": "frame"}
 
 # Without another wish an answer may be this long, or the model's own limit if that is less.
 DEFAULT_ANSWER = 32_000
@@ -71,7 +73,7 @@ class AnthropicModel(RemoteModel["anthropic.AsyncAnthropic"]):
         retries: int | None = None,
         window: int | None = None,
         max_output: int | None = None,
-        cache_ttl: Ttl | Literal["auto"] = "5m",
+        cache_ttl: Ttl | Literal["auto", "mixed"] = "5m",
         cache_edits: bool = False,
         cache_upgrades: bool = False,
         diagnostics: bool = False,
@@ -79,9 +81,9 @@ class AnthropicModel(RemoteModel["anthropic.AsyncAnthropic"]):
         chance: random.Random | None = None,
         limits: Path | None = None,
     ) -> None:
-        if cache_ttl not in ("auto", "5m", "1h"):
+        if cache_ttl not in ("auto", "mixed", "5m", "1h"):
             raise ModelConfigError(
-                f"A cache lives for 5m or 1h (or auto: by the session), not {cache_ttl!r}; "
+                f"A cache lives for 5m or 1h (or auto, mixed: by the session), not {cache_ttl!r}; "
                 "set cache_ttl."
             )
         full = f"anthropic:{name}"
@@ -94,7 +96,7 @@ class AnthropicModel(RemoteModel["anthropic.AsyncAnthropic"]):
                 max_output=max_output or known.max_output,
                 cache="anthropic",
                 cache_ttl=3600 if cache_ttl == "1h" else 300,
-                cache_choice=cache_ttl == "auto",
+                cache_choice=CHOICES.get(cache_ttl, ""),
                 cache_edits=cache_edits,
                 cache_upgrades=cache_upgrades,
             ),
@@ -127,6 +129,8 @@ class AnthropicModel(RemoteModel["anthropic.AsyncAnthropic"]):
             emit(Warned(f"{model} ends on {ends[model]}; choose a newer model."))
 
     def _body(self, client: anthropic.AsyncAnthropic, request: Request, emit: Emit) -> Json:
+        if self._capabilities.cache_choice != "frame":
+            request = replace(request, frame_ttl=0)
         tools, system, messages = with_breakpoints(request, _ttl(request) or self._ttl)
         params = dict(request.params)
         previous = params.pop("previous_message_id", None) or self._last_ids.get(request.purpose)
@@ -278,16 +282,17 @@ def with_breakpoints(
     that `joining.breakpoints` names. The simulated cache is marked by the same rule.
     """
     mark: Json = {"type": "ephemeral", "ttl": ttl}
+    first: Json = {**mark, "ttl": "1h"} if request.frame_ttl > SHORT_LIFE else mark
     tools, system, messages = without_breakpoints(request)
     flat = [block for message in messages for block in message["content"]]
     places = breakpoints(
         request.cached_blocks, request.stable_blocks, len(flat), request.shared_blocks
     )
     known = [block for block in system if markable(block)]
-    _mark_last(known, mark)
+    _mark_last(known, first)
     if len(places) + bool(known) < MOST_BREAKPOINTS:  # else the system's includes the tools
         # A tool that is loaded later isn't a part of the cached prefix.
-        _mark_last([tool for tool in tools if not tool.get("defer_loading")], mark)
+        _mark_last([tool for tool in tools if not tool.get("defer_loading")], first)
     for place in places:
         _mark_last([block for block in flat[:place] if markable(block)], mark)
     return tools, system, messages

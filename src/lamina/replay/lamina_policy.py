@@ -34,6 +34,7 @@ from lamina.ledger import Shared, edits
 from lamina.ledger.record import Ledger
 from lamina.ledger.window import capabilities
 from lamina.messages import Message, Response, Usage
+from lamina.models.anthropic import CHOICES
 from lamina.ports import Capabilities, Model, NoBackground
 from lamina.recall.prefetch import RANKED
 from lamina.replay.policies import PaperForks
@@ -93,7 +94,7 @@ class LaminaPolicy:
     ) -> None:
         self._weigher, self._config, self._folder, self._runner = weigher, config, folder, runner
         self._window, self._model, self._ttl = window, model, ttl
-        self._chooses = not ttl and config.str("cache.ttl") == "auto"
+        self._chooses = "" if ttl else CHOICES.get(config.str("cache.ttl"), "")
         self._flags = flag_reader.read(config)
         self._threads: dict[str, _LayeredThread] = {}
         self._times = {id(entry.message): entry.time for entry in weigher.recording.messages}
@@ -110,7 +111,7 @@ class LaminaPolicy:
             held.extracts = own and self._flags.on("extraction")
             held.recalls = own and self._flags.on("recall")
             held.dreams = own and self._flags.on("dream")
-        chosen = SHORT_LIFE if self._chooses else turn.request.ttl
+        chosen = SHORT_LIFE if self._chooses == "all" else turn.request.ttl
         life = int(self._ttl or chosen) or Capabilities().cache_ttl
         self._runner.get_loop().run_until_complete(held.send(turn, life))
         self.seconds.append(held.seconds)
@@ -209,7 +210,7 @@ class _LayeredThread:
         if self._forks.asked("summary"):
             self._forks.wrote("summary", _last_fold(state.ledger))
         forks, life = self._forks.take(), state.capabilities.cache_ttl
-        self.sent = Sent(messages, actions, forks=forks, same=self._shown.kept, life=life)
+        self.sent = Sent(messages, actions, (), forks, self._shown.kept, life, view.frame_ttl)
 
     def _pick_memories(self) -> None:
         """The call of the small model that picks memories for what the user typed, as if there were

@@ -57,6 +57,7 @@ class Sent:
     forks: Sequence[Fork] = ()  # side tasks since the last request, charged to it
     same: int = -1  # so many at the beginning are the thread's last ones; -1: not known
     life: float = 0.0  # seconds for which the cache is written; 0: as in the recording
+    frame_life: float = 0.0  # and system prompt and tools, where that is longer
 
 
 class ContextPolicy(Protocol):
@@ -215,6 +216,7 @@ class _ReplayedThread:
         calls = [*sent.calls, *self._side_tasks(sent.forks, new)]
         self._last = request
         self._life = life = sent.life or books.ttl_for(request)
+        self._prompt.frame_life = sent.frame_life
         cache, price = books.cache_for(request), books.price_for(request)
         same = sent.same if sent.same >= 0 else self._prompt.same_messages(sent.messages)
         self._look_at_made(sent.messages[same:])
@@ -364,6 +366,7 @@ class SentPrompt:
         self._prompt = self._cache.prompt()
         self._marks = joining.Marks()
         self.fetched = 0  # tokens of what was fetched again and still stands there
+        self.frame_life = 0.0  # seconds for which the system prompt is marked, where that is longer
 
     @property
     def tokens(self) -> int:
@@ -462,7 +465,7 @@ class SentPrompt:
         self._prompt.extend(added)
         for output in written:
             marks = sorted({1, self._marks.cached, end, len(self._prompt)} - {0})
-            used.append(self._cache.send(self._prompt, at, marks, ttl=ttl, output=output))
+            used.append(self._marked(at, marks, ttl, output))
             self._prompt.extend([(object(), output + CALL_TOKENS)])  # and what its tools say
         self._prompt.rewind(end)
         return used
@@ -474,7 +477,7 @@ class SentPrompt:
         end = len(self._lines)
         self._prompt.extend([*said, (object(), asked)])
         marks = sorted({1, end, len(self._prompt) - 1, len(self._prompt)} - {0})
-        used = self._cache.send(self._prompt, at, marks, ttl=life, output=output)
+        used = self._marked(at, marks, life, output)
         self._prompt.rewind(end)
         return used
 
@@ -483,8 +486,11 @@ class SentPrompt:
         end = len(self._lines)
         places = joining.breakpoints(self._marks.cached, self._marks.stable, end)
         self._marks.sent(end)
-        marks = sorted({1, *places} if end else ())
-        return self._cache.send(self._prompt, at, marks, ttl=ttl, output=output)
+        return self._marked(at, sorted({1, *places} if end else ()), ttl, output)
+
+    def _marked(self, at: float, marks: Sequence[int], ttl: float, output: int) -> Usage:
+        lives = [(mark, max(ttl, self.frame_life) if mark == 1 else ttl) for mark in marks]
+        return self._cache.send(self._prompt, at, lives, ttl=ttl, output=output)
 
 
 def _name(line: _Line) -> Hashable:
