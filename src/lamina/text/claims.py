@@ -383,10 +383,10 @@ def order_heard(text: str, heard: Callable[[], Iterable[str]]) -> str:
 def no_plain_fact(text: str, title: str = "", told: Callable[[str], bool] | None = None) -> str:
     """ "" or the first sentence that does not plainly state a fact about a thing, in English, German or
     Chinese, and was not `told` by the user. What only names what the others state is none."""
-    units = [one for one in map(str.strip, _UNIT.split(text)) if any(map(str.isalnum, one))]
+    said = f"{text}\n{title}" if " " in title else text
+    units = [one for one in map(str.strip, _UNIT.split(said)) if any(map(str.isalnum, one))]
     plain = [one for one in units if states_fact(one) or (told and told(one))]
     known = {stem for one in plain for stem in content_stems(one)}
-    units += [title] if " " in title else []
     return next((one for one in units if one not in plain and not _only_names(one, known)), "")
 
 
