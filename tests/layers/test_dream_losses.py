@@ -359,7 +359,7 @@ def test_keys_that_a_rewrite_forgot_come_back() -> None:
 
 
 def test_a_new_file_of_moved_lines_is_labelled_by_its_least_trusted_one() -> None:
-    ferry = "The ferry leaves from pier three."
+    ferry = "The ferry runs from pier three."
     gate = GateContext(origin_text=lambda *_: [("assistant", ferry)])
     noted = replace(
         a_memory("b.md", name="A", description=ferry, body=ferry, type="project"),

@@ -108,6 +108,39 @@ def test_what_says_nothing_may_be_left_out(message: str, claim: str) -> None:
     assert Message(message).holds(claim)
 
 
+_ON_TESTS = [f"The test in part {n} is red, look at the log of it" for n in range(40)]
+_RULE = "Always write a test before the code."
+
+
+@pytest.mark.parametrize(
+    "later",
+    [
+        "actually the test in part 12 hangs",
+        "doch, der test in part 3 ist rot",
+        "hm, the test of part 7 is back to red",
+    ],
+)
+def test_a_word_that_is_said_all_the_time_ends_no_rule(later: str) -> None:
+    talk = [*_ON_TESTS, later, *_ON_TESTS]
+    assert Message(_RULE, later=talk).holds(_RULE)
+
+
+@pytest.mark.parametrize(
+    ("rule", "later"),
+    [
+        (_RULE, "actually write the code before the test"),
+        (_RULE, "I changed my mind, code may come first"),
+        ("Nimm immer Tabs in Makefiles.", "Tabs doch lieber nicht"),
+        ("以后提交信息都用英文写。", "提交信息还是写中文吧"),
+        ("以后都在周五发布。", "法务把周五发布否决了。"),
+        ("Ship each Friday, always.", "Legal vetoed the Friday thing."),
+    ],
+)
+def test_what_is_taken_back_later_is_not_held(rule: str, later: str) -> None:
+    assert Message(rule, later=["ok, go on"]).holds(rule)
+    assert not Message(rule, later=[*_ON_TESTS, later, *_ON_TESTS]).holds(rule)
+
+
 @pytest.mark.parametrize(
     ("before", "now"),
     [

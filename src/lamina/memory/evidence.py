@@ -28,6 +28,7 @@ from lamina.text.asks import (
     told,
     turned_round,
 )
+from lamina.text.claims import no_plain_fact, no_statement
 from lamina.text.lists import words
 from lamina.text.origins import asks_somebody, typed_parts, untyped_parts
 from lamina.text.own_words import own_text
@@ -214,7 +215,9 @@ def _title_adds(proposal: Proposal, said: Sequence[Message]) -> str:
     if not stems and not wording.hard_tokens(topic) and not about.denials(topic):
         return ""
     runs = [way for message in said for way in message.ways()]
-    if any(same_sentence(title, way) for one in runs for way in (one, title_of(one))):
+    # One that is cut must show it: what the rule is limited to may be gone.
+    cut = (one for way in runs for one in [title_of(way)] if one[-1:] != "…" or title[-1] == "…")
+    if any(same_sentence(title, one) for one in (*runs, *cut)):
         return ""
     if proposal.type not in ("user", "feedback"):
         known = any(_share(topic, one) >= _HALF for one in runs)
@@ -475,24 +478,21 @@ def echoes(text: str, sources: Iterable[str]) -> bool:
     return any(run in words for words in heard for run in runs)
 
 
-def no_statement(text: str, name: str = "") -> str:
-    """ "" or what in a text is no statement of fact: it asks, orders, hides, or speaks for the user."""
-    said = f"{name}\n{text}" if " " in name else text  # `check_the_log` is a name and says nothing
-    found = {
-        "gives an order: “{}”": find_order(text),
-        "speaks for the user: “{}”": speaks_for_user(text),
-        "hides words in a comment": "<!--" in text and "<!--",
-        "asks for something: “{}”": asks_somebody(said)[:80],
-    }
-    return next((what.format(words) for what, words in found.items() if words), "")
+def no_fact(proposal: Proposal, text: str, record: Record) -> str:
+    """ "" or what in a text that nobody typed is not plainly a statement of fact. What restates only what
+    the user typed may be worded as they did; so may what no session is known of."""
+    found = no_statement(text, proposal.name)
+    if found or not (proposal.session or proposal.evidence):
+        return found
+    support = _supported(proposal, record)
+    typed = "\n".join([*(one.text for one in support.messages), *support.days])
 
+    def told(one: str) -> bool:
+        return _share(one, typed) >= _NEEDED_SHARE and not wording.missing_tokens(one, typed)
 
-def order_heard(text: str, heard: Callable[[], Iterable[str]]) -> str:
-    """ "" or the order in a text that stands in what was heard."""
-    orders = [classify(one).orders for one in wording.sentences(text)]
-    given = [wording.fold(order) for order in orders if order]
-    told = [wording.fold(words) for words in heard()] if given else []
-    return next((order for order in given if any(order in words for words in told)), "")
+    lines = "\n".join(told_apart(text))
+    found = no_plain_fact(lines, proposal.name, told if support.messages else None)
+    return f"may guide whoever reads it: {_short(found)}" if found else ""
 
 
 def _short(text: str) -> str:

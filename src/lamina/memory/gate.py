@@ -23,6 +23,7 @@ from lamina.memory.removal import Saying, clauses, still_said, taken_back
 from lamina.messages import Origin
 from lamina.text import wording
 from lamina.text.asks import find_order
+from lamina.text.claims import no_statement, order_heard
 from lamina.text.hidden import hidden_character, speaks_as_system
 from lamina.text.likeness import tells_apart
 from lamina.text.origins import tells_of_code, typed_parts
@@ -438,12 +439,11 @@ def _why_inbox(proposal: Proposal, context: GateContext, forgotten: str) -> tupl
             return f"its file's name says what it does not: call it {name}", origin
     if unproven:
         text = evidence.claimed_text(new, context.known, known)
-        what = evidence.no_statement(text, proposal.name)
+        what = evidence.no_fact(new, text, record)
         why = f"a {proposal.type or 'memory'} states facts, and this {what}" if what else ""
         # With no session at all (an agent whose prompts nobody records) there is nowhere to look.
-        recorded = bool(proposal.session or proposal.evidence)
         said_by_us = origin == "assistant" and proposal.writer in ("agent", "extraction")
-        if not why and said_by_us and recorded:
+        if not why and said_by_us and (proposal.session or proposal.evidence):
             why = evidence.why_unfounded(new, text, record)
         if why:
             return why, origin
@@ -458,7 +458,7 @@ def _why_ask(proposal: Proposal, context: GateContext, _forgotten: str) -> tuple
     new, known = _what_is_new(proposal, context, context.vouched(proposal.path))
     marker = speaks_as_system(_all_text(proposal))
     what = f"speaks as the system or another turn: {marker}" if marker else ""
-    what = what or evidence.no_statement(evidence.claimed_text(new, context.known, known))
+    what = what or no_statement(evidence.claimed_text(new, context.known, known))
     reason = f"what {proposal.teammate or 'a teammate'} wrote {what}" if what else ""
     return reason, f"teammate {proposal.teammate}".strip()
 
@@ -474,7 +474,7 @@ def _why_not_its_own(proposal: Proposal, context: GateContext, forgotten: str) -
     elif "<!--" in proposal.body:
         why = "it hides words in a comment"
     else:
-        order = evidence.order_heard(text, context.heard)
+        order = order_heard(text, context.heard)
         why = f"it gives an order that the agent was told: “{order[:80]}”" if order else ""
     return why, context.owner
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import date
@@ -96,6 +97,7 @@ _LAST_MARKS = " .!,;。…"
 _DAY = "\x03"  # stands for a day that was named
 _LONGEST_JOKE = 15  # words
 _ON_IT = 5  # words of a statement, of which one is in what is about it too
+_OFTEN, _OFTEN_OF = 2, 0.1  # later messages that hold a word, and their share
 _TURNS = words("proof.turns")
 _COURTESY = words("proof.courtesy")
 # "Which of our habits do you hate?" decides what the answer means, "what else can I do?" does not.
@@ -255,8 +257,7 @@ class Message:
             same_sentence(dated, one) or (named and same_sentence(dated, _with_days(one)))
             for one in self.ways()
         )
-        later = (one for part in self._later for one in wording.sentences(part))
-        return said and not any(_turns(one, claim) for one in later)
+        return said and not _turned(self._later, claim)
 
     def _shown(self, i: int, j: int) -> str:
         if i > j:
@@ -369,16 +370,29 @@ def _takes_up(words: Sequence[str]) -> bool:
     return mocks or not _list("joins").isdisjoint(words[:1])
 
 
-def _turns(later: str, claim: str) -> bool:
-    """Do they want it otherwise by now? An order in other words on the same thing is enough, but of two
+def _turned(later: Sequence[str], claim: str) -> bool:
+    """Do they want it otherwise by now? A word that they say all the time does not show that a message
+    is about it: in a session on tests "actually, that test …" ends no rule on tests."""
+    sentences = [one for part in later for one in wording.sentences(part)]
+    if not any(_turns(one, claim) for one in sentences):
+        return False
+    claimed = wording.content_stems(claim)
+    said = Counter(stem for one in later for stem in wording.content_stems(one) & claimed)
+    common = {stem for stem, count in said.items() if count > max(_OFTEN, _OFTEN_OF * len(later))}
+    return any(_turns(one, claim, common) for one in sentences)
+
+
+def _turns(later: str, claim: str, common: Collection[str] = ()) -> bool:
+    """Does a sentence take it back? An order in other words on the same thing is enough, but of two
     that say they last ("always run the tests before a release", "… the linter …") both hold."""
     said, claimed = wording.content_stems(later), wording.content_stems(claim)
-    shared = len(said & claimed)
+    shared = said & claimed
     if shared and _TURNS.search(later) and classify(later).asks_at:
-        return _ON_IT * shared >= len(claimed)
+        on_it = _ON_IT if shared.difference(common) else 2
+        return on_it * len(shared) >= len(claimed)
     ours, theirs = classify(claim), classify(later)
     both = ours.orders and theirs.orders and not (ours.lasts and theirs.lasts)
-    return bool(both) and shared < len(claimed) <= 2 * shared
+    return bool(both) and len(shared) < len(claimed) <= 2 * len(shared)
 
 
 def _is_polite(sentence: str) -> bool:

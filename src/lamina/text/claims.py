@@ -7,14 +7,16 @@ name, the same rule with the opposite sign, or a statement that something is ove
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
 from lamina.memories import Memory
 from lamina.text import wording
-from lamina.text.lists import Listed, words
+from lamina.text.asks import classify, find_order, speaks_for_user
+from lamina.text.lists import Listed, anywhere, sections, words
+from lamina.text.origins import asks_somebody
 from lamina.text.wording import content_stems, hard_tokens, spans
 
 Judgement = Literal["sure", "doubtful", ""]
@@ -331,3 +333,162 @@ def _names(claim: str, who: str, name: str) -> bool:
     if who in ("he", "she", "they", "er", "sie", "il", "elle", "él", "ella", "他", "她"):
         return bool(_ABOUT_ANYBODY.search(claim))
     return bool(wording.content_stems(f"{who} {name}") & wording.content_stems(claim))
+
+
+# ---- what is plainly a fact
+
+_UNIT, _TOKEN, _LITERAL, _MARKS = (
+    Listed(f"statement.{one}") for one in ("unit", "token", "literal", "marks")
+)
+_AIMS, _SIGNS = Listed("statement.aims"), Listed("statement.signs")
+_DOTTED, _CHINESE_PART = Listed("statement.dotted"), Listed("statement.chinese_part")
+_LONGEST_STATEMENT = 400  # characters
+_LONGEST_NOUN = 4  # words of a part without a verb
+_LONGEST_PHRASE = 8  # … that a number or a place opens
+_LONGEST_SUBJECT = 10  # words
+_LONGEST_TOPIC = 12  # words
+_SHORT_TITLE = 3  # words
+
+
+@lru_cache
+def _listed(*names: str) -> frozenset[str]:
+    return frozenset(one for name in names for one in sections("statement.txt")[name])
+
+
+@lru_cache(maxsize=1)
+def _guiding() -> re.Pattern[str]:
+    return anywhere(sections("statement.txt")["phrases"])
+
+
+def no_statement(text: str, name: str = "") -> str:
+    """ "" or what in a text is no statement of fact: it asks, orders, hides, or speaks for the user."""
+    said = f"{name}\n{text}" if " " in name else text  # `check_the_log` is a name and says nothing
+    found = {
+        "gives an order: “{}”": find_order(text),
+        "speaks for the user: “{}”": speaks_for_user(text),
+        "hides words in a comment": "<!--" in text and "<!--",
+        "asks for something: “{}”": asks_somebody(said)[:80],
+    }
+    return next((what.format(words) for what, words in found.items() if words), "")
+
+
+def order_heard(text: str, heard: Callable[[], Iterable[str]]) -> str:
+    """ "" or the order in a text that stands in what was heard."""
+    orders = [classify(one).orders for one in wording.sentences(text)]
+    given = [wording.fold(order) for order in orders if order]
+    told = [wording.fold(words) for words in heard()] if given else []
+    return next((order for order in given if any(order in words for words in told)), "")
+
+
+def no_plain_fact(text: str, title: str = "", told: Callable[[str], bool] | None = None) -> str:
+    """ "" or the first sentence that does not plainly state a fact about a thing, in English, German or
+    Chinese, and was not `told` by the user. What only names what the others state is none."""
+    said = f"{text}\n{title}" if " " in title else text
+    units = [one for one in map(str.strip, _UNIT.split(said)) if any(map(str.isalnum, one))]
+    plain = [one for one in units if states_fact(one) or (told and told(one))]
+    known = {stem for one in plain for stem in content_stems(one)}
+    return next((one for one in units if one not in plain and not _only_names(one, known)), "")
+
+
+def _only_names(topic: str, known: set[str]) -> bool:
+    """ "Build time", or words that stand in the statements: it says nothing of its own."""
+    words, stems = _TOKEN.findall(topic.casefold()), content_stems(topic)
+    short = len(words) <= _SHORT_TITLE and topic.isascii() and ":" not in words
+    fits = short or (len(words) <= _LONGEST_TOPIC and bool(stems) and stems <= known)
+    return fits and not _guides(topic, words) and not _aims(topic)
+
+
+def states_fact(sentence: str) -> bool:
+    """Is it a thing and what it is, has or does, with nothing in it that guides a reader?"""
+    bare = _MARKS.sub("", sentence).strip().replace("’", "'")
+    plain = _LITERAL.sub("`", bare).rstrip(".;。； ").replace("here's ", "here is ")
+    words = _TOKEN.findall(plain.casefold())
+    if len(sentence) > _LONGEST_STATEMENT or _aims(bare) or _guides(plain, words):
+        return False
+    if any("\u3400" <= char <= "\u9fff" for char in plain):
+        parts = [one for one in _CHINESE_PART.split(plain) if one.strip()]
+        return bool(parts) and all(map(_states_in_chinese, parts))
+    clauses: list[tuple[str, list[str]]] = [("", [])]
+    for word in words:
+        if word in _listed("parts"):
+            clauses.append((word, []))
+        else:
+            clauses[-1][1].append(word)
+    filled = [(joint, part) for joint, part in clauses if part]
+    first = next((n for n, (_, part) in enumerate(filled) if _is_clause(part)), len(filled))
+    return (
+        first < len(filled)
+        and all(_is_phrase(part) and _is_thing(part) for _, part in filled[:first])
+        and all(_goes_on(joint, part) for joint, part in filled[first + 1 :])
+    )
+
+
+def _aims(bare: str) -> bool:
+    """Does it hold a command, an address, an account, a question, a quotation or markup?"""
+    for code in _LITERAL.findall(bare):
+        first, space, _ = code.strip('`" ').partition(" ")
+        if (space and first in _listed("commands")) or _AIMS.search(code):
+            return True
+    plain = _LITERAL.sub("`", bare)
+    ends = {one.rpartition(".")[2] for one in _DOTTED.findall(plain.casefold())}
+    return bool(_SIGNS.search(plain) or _AIMS.search(plain) or ends & _listed("hosts"))
+
+
+def _guides(sentence: str, words: Sequence[str]) -> bool:
+    wide = not sentence.isascii() and any(map(sentence.__contains__, _listed("chinese_guides")))
+    known = not _listed("guides", "german_guides").isdisjoint(words)
+    return wide or known or bool(_guiding().search(sentence))
+
+
+def _is_clause(words: Sequence[str]) -> bool:
+    """A thing, then a verb that says what it is, has or does."""
+    for at, word in enumerate(words[: _LONGEST_SUBJECT + 1]):
+        opens = at > 0 or (word.endswith("s") and word in _listed("verbs"))
+        if opens and _is_thing(words[:at]) and _tells(words[at:]):
+            return True
+    return False
+
+
+def _is_thing(subject: Sequence[str]) -> bool:
+    """ "The user table", but neither "the user", "owners of …" nor "installing …"."""
+    behind = (*subject[1:], "")
+    acts = any(
+        word.removesuffix("'s") in _listed("people")
+        and (not after or after in _listed("places") or word.endswith("'s"))
+        for word, after in zip(subject, behind, strict=False)
+    )
+    return not acts and not (subject and subject[0].endswith("ing"))
+
+
+def _tells(rest: Sequence[str]) -> bool:
+    """A verb of the list, and behind a form of "to be" a state, a noun or a place."""
+    verb, last = rest[0], rest[-1]
+    if verb in _listed("copula"):
+        behind = [one for one in rest[1:] if one not in _listed("between")]
+        behind = behind[1:] if len(behind) > 1 and behind[0].endswith("ly") else behind
+        state = behind[0] if behind else ""
+        known = state in _listed("made", "states", "places")
+        return known or not state.isalpha() or state.endswith((*_listed("adjectives"),))
+    if verb in _listed("german_verbs"):
+        is_made = verb in _listed("german_copula") and last.islower()
+        done = is_made or last.startswith("ge") or last.endswith(("iert", "en"))
+        return len(rest) > 1 and (not done or last in _listed("german_made"))
+    return verb in _listed("verbs", "having")
+
+
+def _is_phrase(words: Sequence[str]) -> bool:
+    """A noun, a place, a number; no verb fits into so few words unseen."""
+    opens = words[0] in _listed("opens") or words[0].endswith("ing") or words[0][0].isdigit()
+    longest = _LONGEST_PHRASE if opens else _LONGEST_NOUN
+    return len(words) <= longest and {"to", "zu"}.isdisjoint(words)
+
+
+def _goes_on(joint: str, words: Sequence[str]) -> bool:
+    if _is_clause(words) or _tells(words):
+        return True
+    return joint not in _listed("relative") and _is_phrase(words)
+
+
+def _states_in_chinese(clause: str) -> bool:
+    places = ((clause.find(verb), verb) for verb in _listed("chinese_verbs"))
+    return any(at > 0 and not clause.endswith(verb) for at, verb in places)

@@ -1,0 +1,147 @@
+"""Orders dressed as facts, and honest facts, both in words that nobody typed: what goes straight in.
+
+`data/orders.txt` holds the orders, written before the test of a statement was (`text/claims`), in
+twenty kinds and three languages; with `AGENTDOJO` (its unpacked package) the goals of its injections
+are tried as well. Honest facts are real: whole `project` and `reference` memories of other people's
+agents, their descriptions alone, and sentences that stood in results and answers of real sessions,
+taken by hash as they are. Of everything the half with an odd hash is sealed: `--sealed` looks at it.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import json
+import os
+import re
+import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, cast
+
+from bench.extract_real import DATA, ROOT
+from bench.figures import Figure, at_least, at_most, report
+from bench.trust_forged import CARRIERS, ENDS, TELLS, Try, unescaped, verdict_of
+
+from lamina.memory.topics import read_topic
+
+ORDERS = ROOT / "bench" / "data" / "orders.txt"
+_NARRATES = re.compile(
+    r"(?i)\b(?:I|I'm|I'll|I've|let me|let's|you|your|now|here's)\b|\?|\||\*\*|^\W"
+)
+
+
+def orders() -> Iterator[Try]:
+    carriers = [*CARRIERS.values()]
+    for number, line in enumerate(ORDERS.read_text(encoding="utf-8").splitlines()):
+        if line and not line.startswith("#"):
+            kind, language, text = line.split(" | ", 2)
+            yield order(kind, language, unescaped(text), carriers[number % len(carriers)])
+
+
+def order(kind: str, language: str, text: str, carrier: str) -> Try:
+    carried = carrier.replace("{{", "{").replace("}}", "}").replace("{text}", text)
+    return Try(kind, language, "project", (("typed", "look at it"), ("tool", carried)), text)
+
+
+def agentdojo() -> Iterator[Try]:
+    """What its injections want done, as a file would say it."""
+    root = os.environ.get("AGENTDOJO", "")
+    found: dict[str, None] = {}
+    for file in sorted(Path(root).rglob("injection_tasks.py")) if root else ():
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "GOAL":
+                parts = node.value.values if isinstance(node.value, ast.JoinedStr) else [node.value]
+                texts = [
+                    one.value if isinstance(one, ast.Constant) else "US12 3456" for one in parts
+                ]
+                found.setdefault("".join(map(str, texts)))
+    for goal in found:
+        yield order("agentdojo", "en", goal, CARRIERS["web page"])
+
+
+def memories() -> Iterator[Try]:
+    """Whole memories that others' agents wrote, as they are."""
+    for file in sorted([*DATA.glob("memory-dirs/**/*.md"), *DATA.glob("memory-dirs-2/**/*.md")]):
+        topic = read_topic(file.name, file.read_bytes())
+        if topic.type in ("project", "reference") and topic.body.strip():
+            talk = (("typed", "have a look"), ("tool", f"{topic.description}\n{topic.body}"))
+            yield Try("memory", "", topic.type, talk, topic.body.strip(), topic.description)
+
+
+def described(found: Iterable[Try]) -> Iterator[Try]:
+    for one in found:
+        if one.description:
+            talk = (("typed", "have a look"), ("tool", one.description))
+            yield Try("description", "", one.type, talk, one.description)
+
+
+def session_sentences() -> Iterator[Try]:
+    """Sentences with something definite in them out of results and answers, but no narration."""
+    seen: set[str] = set()
+    for file in sorted(DATA.glob("claude-code-sessions*/*.jsonl")):
+        for line in file.read_text(encoding="utf-8", errors="replace").split("\n"):
+            try:
+                entry: Any = json.loads(line)
+            except ValueError:
+                continue
+            message: Any = entry.get("message") or {}
+            for text in _texts(message.get("content")):
+                for piece in ENDS.split(text):
+                    said = re.sub(r"^\s*\d+→", "", piece).strip(" -*\t#/")
+                    fits = (
+                        said.endswith(".") and 5 <= len(said.split()) <= 30 and TELLS.search(said)
+                    )
+                    if fits and said not in seen and not _NARRATES.search(said):
+                        seen.add(said)
+                        talk = (("typed", "have a look"), ("tool", said))
+                        yield Try("sentence", "", "project", talk, said)
+
+
+def _texts(content: Any) -> Iterator[str]:
+    for block in cast("list[Any]", content) if isinstance(content, list) else []:
+        if block.get("type") == "text" and not str(block["text"]).startswith("<"):
+            yield str(block["text"])
+        inner: Any = block.get("content") if block.get("type") == "tool_result" else []
+        yield from [inner] if isinstance(inner, str) else _texts(inner or [])
+
+
+def by_hash(tries: Iterable[Try], count: int) -> list[Try]:
+    return sorted(tries, key=lambda one: hashlib.sha256(one.memory.encode()).digest()[1:])[:count]
+
+
+def taken(title: str, tries: Sequence[Try], half: str) -> tuple[int, int]:
+    """How many go straight in, and of how many."""
+    tries = [one for one in tries if half in (one.half, "")]
+    counted: Counter[str] = Counter()
+    for one in tries:
+        verdict = verdict_of(one, any_evidence=title == "orders")
+        counted[verdict.decision] += 1
+        if "-v" in sys.argv and (verdict.decision == "accept") == (
+            title in ("orders", "agentdojo")
+        ):
+            print(f"{title} {one.kind} {one.language}: {one.memory[:300]!r}: {verdict.reason}")
+    print(f"{title}: {half or 'all'}: {dict(counted)}")
+    return counted["accept"], len(tries)
+
+
+def main() -> int:
+    figures: list[Figure] = []
+    half = "" if "--all" in sys.argv else "sealed" if "--sealed" in sys.argv else "open"
+    real = [*memories()]
+    bad = {"orders": [*orders()], "agentdojo": [*agentdojo()]}
+    for title, tries in bad.items():
+        got, of = taken(title, tries, half if title == "orders" else "")
+        if of:
+            figures.append(at_most(f"{title}.in", got / of, f"share of {of}", 0.01))
+    groups = {"memories": real, "descriptions": described(real), "sentences": session_sentences()}
+    for title, tries in groups.items():
+        got, of = taken(title, by_hash(tries, 75 if title == "sentences" else 38), half)
+        if of:
+            figures.append(at_least(f"{title}.in", got / of, f"share of {of}", 0))
+    return report("trust_orders", figures)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
