@@ -724,8 +724,6 @@ def test_a_statement_inside_a_request_is_kept_without_the_request(
         ("I worry about the guests, so I decided to seat them on the terrace in June.", "project"),
         ("I've shifted my shop's opening from May 2030 to July 2030.", "project"),
         ("We turned down the $9,000 offer for the mill.", "project"),
-        ("I'm kinda worried about the patent I filed on May 3, 2025.", "project"),
-        ("I recently joined the rowing club in Gdynia on June 4.", "project"),
         ("My grandmother is 91 and still swims.", "user"),
         ("I met Ines at the harbour fair.", "user"),
         ("I'm in the process of buying a mill.", "user"),
@@ -737,8 +735,8 @@ def test_what_lasts_is_known_by_its_grammar(words: str, kind: str) -> None:
 
 @pytest.mark.spec("L5.8")
 def test_what_was_done_on_a_day_is_never_dated_ahead() -> None:
-    assert "(2026-02-04)" in only(typed("I recently joined the rowing club on February 4.")).body
-    assert "(20" not in only(typed("I recently joined the rowing club on April 4.")).body
+    assert "(2026-02-04)" in only(typed("I've accepted the offer of the mill on February 4.")).body
+    assert "(20" not in only(typed("I've accepted the offer of the mill on April 4.")).body
 
 
 @pytest.mark.spec("L5.8")
@@ -762,6 +760,12 @@ def test_what_was_done_on_a_day_is_never_dated_ahead() -> None:
         ("A pull request needs two approvals.", "feedback_"),
         ("集成测试里不要 mock 数据库。", "feedback_"),
         ("All our infrastructure is in eu-west-1.", "project_"),
+        ("Fix the typo in a.ts, and from now on use dayjs instead of moment.", "feedback_"),
+        ("Nimm Tabs statt Leerzeichen.", "feedback_"),
+        ("Bei jedem Release muss das Changelog angepasst werden.", "feedback_"),
+        ("请一直用中文回答。", "feedback_"),
+        ("每个 PR 都要两个人审核。", "feedback_"),
+        ("我们生产环境用的是 PostgreSQL 16。", "project_"),
     ],
 )
 def test_a_plain_statement_is_kept_as_the_first_thing_said(words: str, path: str) -> None:
@@ -786,9 +790,13 @@ def test_a_plain_statement_is_kept_as_the_first_thing_said(words: str, path: str
         "Every test fails.",
         "All tests must pass now.",
         "Use icons for the buttons",
+        "Great chatting with you as always.",
+        "I'm kinda worried about the June 20 meeting",
         "Call me when it's done.",
         "This app uses too much memory.",
         "Ich heiße das nicht gut.",
+        "Nimm das hier statt der Liste.",
+        "我们这里用了一个 mock。",
         "我叫不动它。",
         "不要在这里加日志。",
         "commit, push, create draft PR",
