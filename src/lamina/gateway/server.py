@@ -100,12 +100,12 @@ class Gateway:
         assert task is not None  # noqa: S101 - a server runs us as a task
         self._open.add(task)
         try:
-            wait = _ASKS if self._token else None
-            while isinstance(request := await asyncio.wait_for(client.next(), wait), h11.Request):
-                await self._one(client, request)
-                wait = None
-                if not client.rest():
-                    break
+            async with asyncio.timeout(_ASKS if self._token else None) as asks:
+                while isinstance(request := await client.next(), h11.Request):
+                    asks.reschedule(None)
+                    await self._one(client, request)
+                    if not client.rest():
+                        break
         except h11.RemoteProtocolError as error:
             with suppress(OSError, h11.LocalProtocolError):
                 await _say(client, error.error_status_hint, f"This is not HTTP/1.1: {error}.")
