@@ -56,13 +56,14 @@ def checked(policy: LaminaPolicy, threads: Iterable[str]) -> tuple[int, list[str
             path = Path(folder) / f"{number}.jsonl"
             path.write_bytes(b"".join(encode(e) + b"\n" for e in policy.ledger(thread).entries))
             again = Ledger.open(path)
-            found, bad = _markers(again)
+            found, bad = markers(again)
             again.close()
             count, wrong = count + found, [*wrong, *bad, *map(str, again.problems)]
     return count, wrong
 
 
-def _markers(again: Ledger) -> tuple[int, list[str]]:
+def markers(again: Ledger) -> tuple[int, list[str]]:
+    """How many a ledger has, and those that do not give their bytes back."""
     count, wrong = 0, list[str]()
     for edit in again.entries:
         if edit["kind"] != "edit" or edit.get("op") != "replace":

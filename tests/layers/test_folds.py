@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from bench.reach import checked
+from bench.reach import markers
 from tests.sessions import Place, run, use
 
 from lamina.messages import text_of
@@ -56,7 +56,7 @@ def test_a_file_that_is_read_again_is_folded_and_expand_gives_every_byte(place: 
             assert len(folded) < 200 < len(whole)
             assert expanded == whole.removesuffix("\n")  # what was asked for is not folded
             assert session.state.tools.session.expand("r1") == whole
-            assert checked(session.ledger) == (1, [])
+            assert markers(session.ledger) == (1, [])
             assert reply.text == "third"
 
     run(story)
@@ -85,7 +85,7 @@ def test_when_what_it_points_at_is_cleared_a_fold_is_whole_again_in_the_same_req
             name = session.id
         async with place.open(["d"], session_id=name) as session:
             assert shown(session) == [*cleared, whole]
-            assert checked(session.ledger)[1] == []
+            assert markers(session.ledger)[1] == []
 
     run(story)
 
