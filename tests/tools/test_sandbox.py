@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import shutil
 import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,7 @@ import pytest
 from lamina.errors import ToolError
 from lamina.messages import text_of
 from lamina.tools import bash, sandbox
+from lamina.tools.bash import Steering
 from lamina.tools.sandbox import (
     SYSTEM_CALLS,
     Sandbox,
@@ -27,6 +29,10 @@ from lamina.tools.sandbox import (
 
 if TYPE_CHECKING:
     from tests.tools.conftest import Bench
+
+    from lamina.tools.process import Command, Finished
+
+Meanwhile = Callable[..., Awaitable[str]]
 
 pytestmark = [
     pytest.mark.anyio,
@@ -544,3 +550,125 @@ async def test_with_a_person_or_by_their_settings_such_files_may_change(bench: B
     await bench.shell("echo x > AGENTS.md")
     assert (bench.context.project / ".envrc").exists()
     assert (bench.context.project / "AGENTS.md").exists()
+
+
+# ---- what somebody else does in the project while such a command runs
+
+
+@pytest.fixture
+def meanwhile(alone: Bench, monkeypatch: pytest.MonkeyPatch) -> Meanwhile:
+    """Runs a command alone; the user does something in the project before it ends."""
+    run = bash.run_command
+
+    async def both(act: Callable[[], object], command: str = "true") -> str:
+        async def after_it(one: Command) -> Finished:
+            finished = await run(one)
+            act()
+            return finished
+
+        monkeypatch.setattr(bash, "run_command", after_it)
+        return text_of((await alone.shell(command)).content)
+
+    return both
+
+
+USERS = ["AGENTS.md", ".vscode/settings.json", ".git/config", ".git/hooks/pre-commit"]
+
+
+@pytest.mark.parametrize("name", USERS)
+@pytest.mark.parametrize("before", ["the old one", None])
+async def test_alone_what_the_user_writes_meanwhile_is_kept_beside(
+    alone: Bench, meanwhile: Meanwhile, name: str, before: str | None
+) -> None:
+    file = alone.project / name
+    file.parent.mkdir(parents=True, exist_ok=True)
+    if before is not None:
+        file.write_text(before)
+    told = await meanwhile(lambda: file.write_text("an hour's work"))
+    assert name in told
+    assert ".aside" in told
+    assert file.with_name(f"{file.name}.aside").read_text() == "an hour's work"
+    assert (file.read_text() if file.exists() else None) == before
+    for text in ("an hour's work", "more work"):
+        await meanwhile(lambda text=text: file.write_text(text))
+    kept = sorted(one.read_text() for one in file.parent.glob("*.aside*"))
+    assert kept == ["an hour's work", "more work"], "each once"
+
+
+async def test_alone_what_was_not_seen_of_a_huge_project_is_kept_as_the_user_left_it(
+    alone: Bench, meanwhile: Meanwhile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bash, "_MOST_LOOKED_AT", 0)
+    file = alone.project / "AGENTS.md"
+    file.write_text("the old one")
+    await meanwhile(lambda: file.write_text("an hour's work"))
+    found = [one.read_text() for one in alone.project.glob("AGENTS.md*")]
+    assert found == ["an hour's work"]
+
+
+async def test_a_command_that_can_write_nothing_undoes_nobodys_work(
+    alone: Bench, meanwhile: Meanwhile
+) -> None:
+    alone.context.sandbox = "read-only"
+    file = alone.project / "AGENTS.md"
+    assert "put back" not in await meanwhile(lambda: file.write_text("an hour's work"))
+    assert file.read_text() == "an hour's work"
+
+
+async def test_alone_what_is_no_file_or_not_readable_stays_where_it_is(
+    alone: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = alone.project / ".vscode"
+    folder.mkdir()
+    os.mkfifo(folder / "pipe")
+    (folder / "closed.json").write_text("mine")
+    read = Path.read_bytes
+
+    def refused(path: Path) -> bytes:
+        if path.name == "closed.json":
+            raise PermissionError(13, "Permission denied")
+        return read(path)
+
+    monkeypatch.setattr(Path, "read_bytes", refused)  # root may read everything
+    assert not (await alone.shell("true")).is_error
+    assert sorted(one.name for one in folder.iterdir()) == ["closed.json", "pipe"]
+
+
+async def test_alone_a_folder_that_vanishes_meanwhile_ends_no_command(
+    alone: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    git(alone.project, "init", "-q", "sub")
+    look = Steering._entries
+
+    def then_gone(self: Steering, folder: str) -> list[os.DirEntry[str]]:
+        found = look(self, folder)
+        if folder.endswith("sub/.git"):
+            shutil.rmtree(folder)
+        return found
+
+    monkeypatch.setattr(Steering, "_entries", then_gone)
+    assert "hello" in text_of((await alone.shell("echo hello")).content)
+
+
+async def test_alone_a_file_that_can_not_be_put_back_is_named(
+    alone: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (alone.project / "AGENTS.md").write_text("be kind")
+
+    def full(path: Path, data: bytes) -> int:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    told = text_of((await alone.shell("echo x > AGENTS.md")).content)
+    assert "AGENTS.md (not, for it could not be written: No space left on device)" in told
+    assert not (alone.project / "AGENTS.md").exists()
+
+
+async def test_alone_a_folder_in_a_files_place_hides_no_instructions(alone: Bench) -> None:
+    (alone.project / "AGENTS.md").write_text("be kind")
+    names = [f"{letter}.md" for letter in "abcdefgh"]
+    places = " ".join(f"AGENTS.md/{name}" for name in names)
+    await alone.shell(
+        f"rm AGENTS.md; mkdir -p {places}; tee AGENTS.md/{{a..h}}.md/CLAUDE.md </dev/null"
+    )
+    assert not list(alone.project.rglob("CLAUDE.md"))

@@ -82,10 +82,9 @@ class Bash:
         command = await anyio.to_thread.run_sync(
             _prepare, text, float(input.get("timeout") or self._seconds), context
         )
-        watched, places = (
-            not context.attended and not context.reach,
-            (context.project, context.writes),
-        )
+        # Where nothing can be written, what changes meanwhile is somebody else's work.
+        watched = not context.attended and not context.reach and context.sandbox != "read-only"
+        places = context.project, context.writes
         kept = await anyio.to_thread.run_sync(Steering.of, *places) if watched else None
         back: list[str] = []
         try:
@@ -100,8 +99,9 @@ class Bash:
         if not back:
             return outcome
         told = (
-            f"[{', '.join(back[:5])} put back as it was: nobody is here to allow changes to what runs "
-            "or steers later. The user can, with the setting sandbox.unattended_reach.]"
+            f"[{', '.join(back[:5])} put back as it was, what stood there kept beside it as .aside: "
+            "nobody is here to allow changes to what runs or steers later. The user can, with the "
+            "setting sandbox.unattended_reach.]"
         )
         return replace(outcome, content=f"{outcome.content}\n{told}", is_error=True)
 
@@ -217,7 +217,7 @@ class Steering:
 
     project: Path
     writes: Sequence[Path]  # of its repository, by a commit in a worktree
-    files: dict[Path, tuple[bytes, os.stat_result]]  # what a file holds, or a link names
+    files: dict[Path, tuple[bytes | None, os.stat_result]]  # what a file holds, or a link names
     repositories: dict[tuple[int, int], Path] = field(default_factory=dict[tuple[int, int], Path])
     closed: set[str] = field(default_factory=set[str])  # folders that could not be read
     whole: bool = True  # were all looked at?
@@ -229,8 +229,7 @@ class Steering:
         for path in found._all(_MOST_LOOKED_AT):
             with suppress(OSError):
                 status = path.lstat()
-                if stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode):
-                    found.files[path] = (_held(path, status), status)
+                found.files[path] = (_held(path, status), status)
         return found
 
     def _all(self, most: float) -> Iterator[Path]:
@@ -251,8 +250,9 @@ class Steering:
             repository = "HEAD" in names and (names >= {"objects", "refs"} or "commondir" in names)
             if repository:
                 inside = "bare" if inside in ("project", "skipped") else inside
-                status = os.lstat(folder)
-                self.repositories[status.st_dev, status.st_ino] = Path(folder)
+                with suppress(OSError):
+                    status = os.lstat(folder)
+                    self.repositories[status.st_dev, status.st_ino] = Path(folder)
             for one in entries:
                 if not one.is_dir(follow_symlinks=False):
                     if _matters(one.name, inside):
@@ -266,20 +266,22 @@ class Steering:
 
     def put_back(self) -> list[str]:
         """Undo every change to them; the names of those that were changed. However many files the
-        command has made, none hides behind them, and no link that it made is followed."""
+        command has made, none hides behind them, and no link that it made is followed. What stood
+        there is kept beside: the user may have written it meanwhile."""
         now = self._now()
         if named := self._put_repositories_back(now):
             now = self._now()
         made = {path for path in now.files if not _of_other_worktree(path)} - self.files.keys()
         if not self.whole:  # what was not seen before may have been there all the same
-            made = {path for path in made if path.lstat().st_ctime > self.started}
+            made = {path for path in made if now.files[path][1].st_ctime > self.started}
         changed = {path for path, before in self.files.items() if not _same(path, *before)}
-        for path in made | changed:
+        for path in sorted(made | changed, reverse=True):  # what is in a folder before the folder
             self._clear(path)
-        for path in changed:
-            with suppress(OSError):
-                _restore(path, *self.files[path])
-        return sorted(os.path.relpath(path, self.project) for path in named | made | changed)
+        told = {os.path.relpath(path, self.project): path for path in named | made | changed}
+        for name in sorted(told):
+            if told[name] in changed and (why := _restored(told[name], *self.files[told[name]])):
+                told[f"{name} (not, for it could not be written: {why})"] = told.pop(name)
+        return sorted(told)
 
     def _put_repositories_back(self, now: Steering) -> set[Path]:
         """One that was moved to its place; a new one loses its HEAD, without which it is none."""
@@ -294,9 +296,11 @@ class Steering:
                     here.rename(there)
             elif one not in self.repositories and here not in self.repositories.values():
                 head = here / "HEAD"
-                if self.whole or head.lstat().st_ctime > self.started:
+                with suppress(OSError):
+                    if not self.whole and head.lstat().st_ctime <= self.started:
+                        continue
                     named.add(here)
-                    self._clear(head, keep=True)
+                    self._clear(head)
                     if here.name.casefold() == ".git":  # else git stumbles over it
                         self._clear(here)
         return named
@@ -324,19 +328,31 @@ class Steering:
             pass
         return []
 
-    def _clear(self, path: Path, *, keep: bool = False) -> None:
-        """Take away what stands in a path, and links and files that stand for its folders: what was
-        looked at before was below real folders. A folder in its place is moved aside, not removed."""
+    def _clear(self, path: Path) -> None:
+        """Move aside what stands in a path, and take away links and files that stand for its folders:
+        what was looked at before was below real folders."""
         base = next((one for one in self.writes if path.is_relative_to(one)), self.project)
         with suppress(OSError):
             for place in [base / one for one in reversed(path.relative_to(base).parents[:-1])]:
                 if place.is_symlink() or (place.exists() and not place.is_dir()):
-                    place.unlink()
-            if keep or (path.is_dir() and not path.is_symlink()):
-                free = (path.with_name(f"{path.name}.aside{n or ''}") for n in count())
-                path.rename(next(one for one in free if not os.path.lexists(one)))
+                    _put_aside(place)
+            held, before = self.files.get(path, (None, None))
+            status = path.lstat()
+            if before and stat.S_ISREG(status.st_mode) and _held(path, status) == held:
+                path.chmod(stat.S_IMODE(before.st_mode))  # nothing else was changed
             else:
-                path.unlink()
+                _put_aside(path)
+
+
+def _put_aside(path: Path) -> None:
+    for number in count():
+        aside = path.with_name(f"{path.name}.aside{number or ''}")
+        if not os.path.lexists(aside):
+            path.rename(aside)
+            return
+        if _same(aside, _held(path, status := path.lstat()), status):
+            path.unlink()  # kept already, as often as a command may try
+            return
 
 
 def _matters(name: str, inside: _In) -> bool:
@@ -371,29 +387,46 @@ def _of_other_worktree(path: Path) -> bool:
     return path.parent.parent.name == "worktrees" and path.parent.parent.parent.name == ".git"
 
 
-def _held(path: Path, status: os.stat_result) -> bytes:
-    return os.fsencode(os.readlink(path)) if stat.S_ISLNK(status.st_mode) else path.read_bytes()
+def _held(path: Path, status: os.stat_result) -> bytes | None:
+    """None: it can't be read, or is no file."""
+    if stat.S_ISLNK(status.st_mode):
+        return os.fsencode(os.readlink(path))
+    with suppress(OSError):
+        return path.read_bytes() if stat.S_ISREG(status.st_mode) else None
+    return None
 
 
-def _same(path: Path, held: bytes, before: os.stat_result) -> bool:
+def _same(path: Path, held: bytes | None, before: os.stat_result) -> bool:
     try:
         now = path.lstat()
         if (now.st_mode, now.st_size) != (before.st_mode, before.st_size):
             return False
         # The time of a change of any kind is the kernel's: no command sets it.
         untouched = (now.st_ino, now.st_ctime_ns) == (before.st_ino, before.st_ctime_ns)
-        return untouched or _held(path, now) == held
+        return untouched or (_held(path, now) == held is not None)
     except OSError:
         return False
 
 
-def _restore(path: Path, held: bytes, status: os.stat_result) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    if stat.S_ISLNK(status.st_mode):
-        path.symlink_to(os.fsdecode(held))
-    else:
+def _restored(path: Path, held: bytes | None, status: os.stat_result) -> str:
+    """Why it could not be; "" if it was."""
+    if _same(path, held, status):
+        return ""
+    if held is None:
+        return "it could not be read before"
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if stat.S_ISLNK(status.st_mode):
+            path.symlink_to(os.fsdecode(held))
+            return ""
         path.write_bytes(held)
         path.chmod(stat.S_IMODE(status.st_mode))
+        os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+    except OSError as error:
+        with suppress(OSError):
+            path.unlink()  # half of it would be obeyed as well
+        return str(error.strerror)
+    return ""
 
 
 OWN_KEYS = frozenset({"ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "OPENAI_API_KEY"})
