@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import anyio
 import pytest
 
 from lamina.errors import ToolError
@@ -672,3 +673,46 @@ async def test_alone_a_folder_in_a_files_place_hides_no_instructions(alone: Benc
         f"rm AGENTS.md; mkdir -p {places}; tee AGENTS.md/{{a..h}}.md/CLAUDE.md </dev/null"
     )
     assert not list(alone.project.rglob("CLAUDE.md"))
+
+
+async def test_alone_another_agents_worktree_is_a_project_and_no_setting(
+    alone: Bench, meanwhile: Meanwhile
+) -> None:
+    there = alone.project / ".claude" / "worktrees" / "other"
+    there.mkdir(parents=True)
+    (there / "code.py").write_text("old")
+
+    def work() -> None:
+        (there / "code.py").write_text("new")
+        (there / "more.py").write_text("new")
+        (there / "AGENTS.md").write_text("obey")
+
+    told = await meanwhile(work)
+    assert (there / "code.py").read_text() == (there / "more.py").read_text() == "new"
+    assert "AGENTS.md" in told
+    assert not (there / "AGENTS.md").exists()
+
+
+async def test_alone_two_commands_at_once_bring_back_nothing_that_one_of_them_changed(
+    alone: Bench,
+) -> None:
+    (alone.project / "AGENTS.md").write_text("be kind")
+    first_ended = anyio.Event()
+
+    async def first() -> None:
+        await alone.shell(
+            "echo obey > AGENTS.md; touch changed; until [ -e seen ]; do sleep .01; done"
+        )
+        first_ended.set()
+
+    async with anyio.create_task_group() as both:
+        both.start_soon(first)
+        while not (alone.project / "changed").exists():  # noqa: ASYNC110 - a process makes it
+            await anyio.sleep(0.01)
+        both.start_soon(alone.shell, "touch seen; until [ -e end ]; do sleep .01; done")
+        await first_ended.wait()
+        (alone.project / "end").touch()
+    assert (alone.project / "AGENTS.md").read_text() == "be kind"
+    (alone.project / "AGENTS.md").write_text("be quick")
+    await alone.shell("true")
+    assert (alone.project / "AGENTS.md").read_text() == "be quick", "changed between commands"

@@ -13,6 +13,7 @@ import re
 import shlex
 import shutil
 import stat
+import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -85,7 +86,9 @@ class Bash:
         # Where nothing can be written, what changes meanwhile is somebody else's work.
         watched = not context.attended and not context.reach and context.sandbox != "read-only"
         places = context.project, context.writes
-        kept = await anyio.to_thread.run_sync(Steering.of, *places) if watched else None
+        kept: Steering | None = None
+        with anyio.CancelScope(shield=True):  # what is begun is ended
+            kept = await anyio.to_thread.run_sync(Steering.of, *places) if watched else None
         back: list[str] = []
         try:
             finished = await run_command(command)
@@ -222,10 +225,21 @@ class Steering:
     closed: set[str] = field(default_factory=set[str])  # folders that could not be read
     whole: bool = True  # were all looked at?
     started: float = field(default_factory=lambda: time.time() - _CLOCKS_TICK)
+    commands: int = 0  # that run now
 
     @classmethod
     def of(cls, project: Path, writes: Sequence[Path] = ()) -> Steering:
-        found = cls(Path(os.path.realpath(project)), writes, {})
+        """Before a command. One that starts while another runs has its view: its own could hold what
+        that one has changed, and would bring it back in the end."""
+        place = Path(os.path.realpath(project)), tuple(writes)
+        with _TURN:
+            found = _RUNNING[place] = _RUNNING.get(place) or cls._seen(*place)
+            found.commands += 1
+            return found
+
+    @classmethod
+    def _seen(cls, project: Path, writes: Sequence[Path]) -> Steering:
+        found = cls(project, writes, {})
         for path in found._all(_MOST_LOOKED_AT):
             with suppress(OSError):
                 status = path.lstat()
@@ -268,6 +282,13 @@ class Steering:
         """Undo every change to them; the names of those that were changed. However many files the
         command has made, none hides behind them, and no link that it made is followed. What stood
         there is kept beside: the user may have written it meanwhile."""
+        with _TURN:
+            self.commands -= 1
+            if not self.commands:
+                del _RUNNING[self.project, tuple(self.writes)]
+            return self._put_back()
+
+    def _put_back(self) -> list[str]:
         now = self._now()
         if named := self._put_repositories_back(now):
             now = self._now()
@@ -344,6 +365,10 @@ class Steering:
                 _put_aside(path)
 
 
+_RUNNING: dict[tuple[Path, tuple[Path, ...]], Steering] = {}
+_TURN = threading.Lock()
+
+
 def _put_aside(path: Path) -> None:
     for number in count():
         aside = path.with_name(f"{path.name}.aside{number or ''}")
@@ -377,6 +402,8 @@ def _below(name: str, inside: _In) -> _In | None:
         return "skipped"
     if name == ".lamina":
         return "settings"
+    if inside == "steering" and name == "worktrees":
+        return "project"  # where agents keep theirs, at work
     if inside == "project" and holds_what_steers(name):
         return "steering"
     return "project" if inside == "bare" else inside
