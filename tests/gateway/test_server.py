@@ -489,6 +489,7 @@ def test_who_knows_the_token_gets_in_and_the_provider_never_sees_it(
         ("/v1/messages", "A: b", b"401"),
         ("/v1/messages", f"Authorization: Bearer {TOKEN}", b"401"),
         (f"/t/{TOKEN}", "A: b", b"401"),
+        (f"/t/{TOKEN}/t/{TOKEN}/v1/messages", "A: b", b"401"),
         (f"/t/{TOKEN[:-1]}/v1/messages", "A: b", b"401"),
         (f"/t/{TOKEN}x/v1/messages", "x-lamina-token:", b"401"),
         (f"/T/{TOKEN}/v1/messages", "x-lamina-token: \xff", b"401"),

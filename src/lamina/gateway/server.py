@@ -152,7 +152,7 @@ class Gateway:
         first, slash, rest = target.removeprefix(_KNOWN).partition(b"/")
         if slash and target.startswith(_KNOWN) and hmac.compare_digest(first, self._token):
             target, known = slash + rest, first
-        if not hmac.compare_digest(known, self._token):
+        if not hmac.compare_digest(known, self._token) or self._token in target:
             return None
         said = [one for one in request.headers.raw_items() if self._token not in one[1]]  # Referer
         version, kept = request.http_version, [one for one in said if one[0].lower() != _TOKEN]
