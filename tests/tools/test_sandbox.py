@@ -16,6 +16,7 @@ import anyio
 import pytest
 
 from lamina.errors import ToolError
+from lamina.events import Warned
 from lamina.messages import text_of
 from lamina.tools import bash, sandbox
 from lamina.tools.bash import Steering
@@ -588,6 +589,8 @@ async def test_alone_what_the_user_writes_meanwhile_is_kept_beside(
     told = await meanwhile(lambda: file.write_text("an hour's work"))
     assert name in told
     assert ".aside" in told
+    (warned,) = [one.message for one in alone.events if isinstance(one, Warned)]
+    assert name in warned, "the user is told too, not only the model"
     assert file.with_name(f"{file.name}.aside").read_text() == "an hour's work"
     assert (file.read_text() if file.exists() else None) == before
     for text in ("an hour's work", "more work"):

@@ -27,6 +27,7 @@ from typing import Literal
 import anyio.to_thread
 
 from lamina.errors import ToolError
+from lamina.events import Warned
 from lamina.ledger.places import private_folder
 from lamina.messages import Json
 from lamina.ports import ToolContext, ToolOutcome, ToolSpec
@@ -101,10 +102,12 @@ class Bash:
         outcome = _outcome(finished, command, moved, context)
         if not back:
             return outcome
+        more = f" and {len(back) - 5} more" if len(back) > 5 else ""
+        what = f"{', '.join(back[:5])}{more} put back as before the command"
+        context.emit(Warned(f"{what}. What stood there is kept beside as NAME.aside."))
         told = (
-            f"[{', '.join(back[:5])} put back as it was, what stood there kept beside it as .aside: "
-            "nobody is here to allow changes to what runs or steers later. The user can, with the "
-            "setting sandbox.unattended_reach.]"
+            f"[{what}, what stood there kept as NAME.aside: nobody is here to allow changes to what "
+            "runs or steers later. The user can, with the setting sandbox.unattended_reach.]"
         )
         return replace(outcome, content=f"{outcome.content}\n{told}", is_error=True)
 
