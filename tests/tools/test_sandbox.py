@@ -719,3 +719,65 @@ async def test_alone_two_commands_at_once_bring_back_nothing_that_one_of_them_ch
     (alone.project / "AGENTS.md").write_text("be quick")
     await alone.shell("true")
     assert (alone.project / "AGENTS.md").read_text() == "be quick", "changed between commands"
+
+
+async def test_alone_a_worktree_that_is_made_meanwhile_works_afterwards(
+    alone: Bench, meanwhile: Meanwhile
+) -> None:
+    project, beside = alone.project, alone.root / "beside"
+    git(project, "init", "-q")
+    git(project, "commit", "-q", "--allow-empty", "-m", "first")
+    inside = project / ".claude" / "worktrees" / "other"
+
+    def work() -> None:
+        git(project, "worktree", "add", "-q", str(beside))
+        git(project, "worktree", "add", "-q", str(inside))
+        git(project, "gc", "-q")
+
+    assert "put back" not in await meanwhile(work)
+    for place in (beside, inside):
+        assert git(place, "log", "--format=%s") == "first\n"
+
+
+# Each makes `sub` obey other settings than the project's.
+FALSE_WORKTREES = {
+    "settings elsewhere": "echo {root}/evil > {own}/commondir",
+    "settings elsewhere, by a link": "echo ../.. > x; rm {own}/commondir; ln -s {root}/x {own}/commondir",
+    "settings of its own": "echo '[core]' > {own}/config.worktree",
+    "settings of one that was there": "rm sub/.git; echo '[core]' > .git/worktrees/mine/config.worktree",
+    "a pipe": "rm sub/.git {own}/commondir; mkfifo sub/.git {own}/commondir",
+    "a pipe to it": "rm {own}/gitdir; mkfifo {own}/gitdir",
+    "no name": "printf 'gitdir: {root}/.git/worktrees/a\\0b' > sub/.git",
+    "through a link": "ln -s . link; echo gitdir: {root}/link/.git/worktrees/sub > sub/.git",
+    "of a repository of its own": "git init -q new; {commit}; git -C new worktree add -q {root}/other",
+    "another's": "echo gitdir: {root}/.git/worktrees/mine > sub/.git",
+}
+
+
+@pytest.mark.parametrize("way", FALSE_WORKTREES)
+async def test_alone_no_worktree_obeys_other_settings(alone: Bench, way: str) -> None:
+    project = alone.project
+    git(project, "init", "-q")
+    git(project, "commit", "-q", "--allow-empty", "-m", "first")
+    git(project, "worktree", "add", "-q", str(alone.root / "mine"))
+    commit = "git -C new -c user.name=a -c user.email=a@b commit -q --allow-empty -m x"
+    named = {"root": project, "own": ".git/worktrees/sub", "commit": commit}
+    outcome = await alone.shell(
+        f"git worktree add -q {project}/sub; {FALSE_WORKTREES[way].format(**named)}"
+    )
+    assert "put back" in text_of(outcome.content)
+    if way not in ("of a repository of its own", "settings of its own"):
+        assert not (project / "sub" / ".git").exists()
+    assert not (project / "other" / ".git").exists()
+    assert not list(project.rglob("config.worktree"))
+    assert git(alone.root / "mine", "log", "--format=%s") == "first\n"
+
+
+async def test_alone_a_file_as_large_as_no_memory_is_put_aside_unread(alone: Bench) -> None:
+    (alone.project / "AGENTS.md").write_text("be kind")
+    for _ in range(2):
+        await alone.shell(
+            "truncate -s 8T AGENTS.md || truncate -s 1T AGENTS.md; truncate -s 1T .envrc"
+        )
+    assert (alone.project / "AGENTS.md").read_text() == "be kind"
+    assert not (alone.project / ".envrc").exists()

@@ -86,11 +86,9 @@ class Bash:
         )
         # Where nothing can be written, what changes meanwhile is somebody else's work.
         watched = not context.attended and not context.reach and context.sandbox != "read-only"
-        places = context.project, context.writes
-        kept: Steering | None = None
+        places, kept, back = (context.project, context.writes), None, list[str]()
         with anyio.CancelScope(shield=True):  # what is begun is ended
             kept = await anyio.to_thread.run_sync(Steering.of, *places) if watched else None
-        back: list[str] = []
         try:
             finished = await run_command(command)
         except OSError as error:
@@ -209,11 +207,14 @@ _SKIPPED = frozenset({"node_modules", ".venv", "venv", "__pycache__", ".tox", "s
 _RECORDS = frozenset({"objects", "logs", "refs", "lfs", "annex"})
 _OF_WORKTREE = ("commondir", "gitdir", "config.worktree")  # by them git finds its settings
 _CLOCKS_TICK = 0.02  # seconds that the clock of a file system may be behind
+_LARGEST = 2**24  # bytes of a file that are kept to be put back
 _MOST_LOOKED_AT = 100_000  # entries; a walk must not cost more than the command
 
 # What is looked for in a folder: files by their name; every file, here and below or here alone; what
 # git obeys, and with it files by their name where a repository is not called `.git`; repositories alone.
-_In = Literal["project", "steering", "settings", "git", "bare", "skipped"]
+_In = Literal["project", "steering", "settings", "git", "info", "bare", "skipped"]
+_RUNNING: dict[tuple[Path, tuple[Path, ...]], Steering] = {}
+_TURN = threading.Lock()
 
 
 @dataclass(slots=True)
@@ -295,7 +296,8 @@ class Steering:
         now = self._now()
         if named := self._put_repositories_back(now):
             now = self._now()
-        made = {path for path in now.files if not _of_other_worktree(path)} - self.files.keys()
+        made = now.files.keys() - self.files.keys()
+        made = {path for path in made if not self._harmless(path, now)}
         if not self.whole:  # what was not seen before may have been there all the same
             made = {path for path in made if now.files[path][1].st_ctime > self.started}
         changed = {path for path, before in self.files.items() if not _same(path, *before)}
@@ -306,6 +308,15 @@ class Steering:
             if told[name] in changed and (why := _restored(told[name], *self.files[told[name]])):
                 told[f"{name} (not, for it could not be written: {why})"] = told.pop(name)
         return sorted(told)
+
+    def _harmless(self, path: Path, now: Steering) -> bool:
+        """Does it belong to a worktree of a repository that was there before, and obey that alone?"""
+        if path.name != ".git":
+            return path.name != "config.worktree" and _of_other_worktree(path.parent)
+        there = Path(os.fsdecode(_line(path)).removeprefix("gitdir: "))
+        known = there.parent.parent in self.repositories.values()
+        known = known and there in now.repositories.values() and _of_other_worktree(there)
+        return known and _line(there / "gitdir") == os.fsencode(path)
 
     def _put_repositories_back(self, now: Steering) -> set[Path]:
         """One that was moved to its place; a new one loses its HEAD, without which it is none."""
@@ -321,7 +332,8 @@ class Steering:
             elif one not in self.repositories and here not in self.repositories.values():
                 head = here / "HEAD"
                 with suppress(OSError):
-                    if not self.whole and head.lstat().st_ctime <= self.started:
+                    old = not self.whole and head.lstat().st_ctime <= self.started
+                    if old or _of_other_worktree(here):
                         continue
                     named.add(here)
                     self._clear(head)
@@ -346,10 +358,8 @@ class Steering:
         try:
             with os.scandir(folder) as entries:
                 return list(entries)
-        except PermissionError:
-            self.closed.add(folder)
-        except OSError:
-            pass
+        except OSError as error:
+            self.closed |= {folder} if isinstance(error, PermissionError) else set()
         return []
 
     def _clear(self, path: Path) -> None:
@@ -362,14 +372,10 @@ class Steering:
                     _put_aside(place)
             held, before = self.files.get(path, (None, None))
             status = path.lstat()
-            if before and stat.S_ISREG(status.st_mode) and _held(path, status) == held:
+            if before and stat.S_ISREG(status.st_mode) and held == _held(path, status) is not None:
                 path.chmod(stat.S_IMODE(before.st_mode))  # nothing else was changed
             else:
                 _put_aside(path)
-
-
-_RUNNING: dict[tuple[Path, tuple[Path, ...]], Steering] = {}
-_TURN = threading.Lock()
 
 
 def _put_aside(path: Path) -> None:
@@ -390,7 +396,7 @@ def _matters(name: str, inside: _In) -> bool:
         return True
     if inside in ("project", "bare"):
         return named_to_steer(name) or holds_what_steers(name)
-    return inside != "git"
+    return inside != "git" and (inside, name) != ("info", "refs")  # which git gc writes for servers
 
 
 def _below(name: str, inside: _In) -> _In | None:
@@ -398,7 +404,7 @@ def _below(name: str, inside: _In) -> _In | None:
     if name.casefold() == ".git":
         return "git"
     if inside in ("git", "bare") and name in ("hooks", "info"):
-        return "steering"
+        return "info" if name == "info" else "steering"
     if inside == "settings":
         return None  # a home may lie there; settings are its files
     if inside == "skipped" or name in _SKIPPED:
@@ -412,17 +418,27 @@ def _below(name: str, inside: _In) -> _In | None:
     return "project" if inside == "bare" else inside
 
 
-def _of_other_worktree(path: Path) -> bool:
-    """Made beside the command, by git or an agent; by itself it leads nobody anywhere."""
-    return path.parent.parent.name == "worktrees" and path.parent.parent.parent.name == ".git"
+def _of_other_worktree(folder: Path) -> bool:
+    """Made beside the command, by git or an agent: it obeys the repository that it lies in."""
+    place, common = folder.parent, folder / "commondir"
+    there = place.name == "worktrees" and place.parent.name == ".git"
+    return there and (_line(common) == b"../.." or not os.path.lexists(common))  # not yet
+
+
+def _line(path: Path) -> bytes:
+    with suppress(OSError):
+        status = path.lstat()
+        return (_held(path, status) or b"").strip() if stat.S_ISREG(status.st_mode) else b""
+    return b""
 
 
 def _held(path: Path, status: os.stat_result) -> bytes | None:
-    """None: it can't be read, or is no file."""
+    """None: it can't be read, is too large or no file."""
     if stat.S_ISLNK(status.st_mode):
         return os.fsencode(os.readlink(path))
     with suppress(OSError):
-        return path.read_bytes() if stat.S_ISREG(status.st_mode) else None
+        if stat.S_ISREG(status.st_mode) and status.st_size <= _LARGEST:
+            return path.read_bytes()
     return None
 
 
@@ -443,7 +459,7 @@ def _restored(path: Path, held: bytes | None, status: os.stat_result) -> str:
     if _same(path, held, status):
         return ""
     if held is None:
-        return "it could not be read before"
+        return "it was too large, or not to be read"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         if stat.S_ISLNK(status.st_mode):
