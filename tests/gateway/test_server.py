@@ -466,6 +466,7 @@ def guarded() -> Iterator[tuple[Provider, Gateway]]:
         (f"/t/{TOKEN}/t/x", f"X-Lamina-Token: {TOKEN}", b"/t/x"),
         ("/t/other/models", f"x-lamina-token: {TOKEN}", b"/t/other/models"),
         (f"/t/{TOKEN}/", "x-lamina-token: wrong", b"/"),
+        (f"/t/{TOKEN}/v1", f"Referer: http://build-host:8787/t/{TOKEN}/page", b"/v1"),
     ],
 )
 def test_who_knows_the_token_gets_in_and_the_provider_never_sees_it(
@@ -488,6 +489,7 @@ def test_who_knows_the_token_gets_in_and_the_provider_never_sees_it(
         ("/v1/messages", "A: b", b"401"),
         ("/v1/messages", f"Authorization: Bearer {TOKEN}", b"401"),
         (f"/t/{TOKEN}", "A: b", b"401"),
+        (f"/t/{TOKEN}/t/{TOKEN}/v1/messages", "A: b", b"401"),
         (f"/t/{TOKEN[:-1]}/v1/messages", "A: b", b"401"),
         (f"/t/{TOKEN}x/v1/messages", "x-lamina-token:", b"401"),
         (f"/T/{TOKEN}/v1/messages", "x-lamina-token: \xff", b"401"),
@@ -539,5 +541,10 @@ def test_another_host_needs_a_token_that_can_be_one(
     file.chmod(0o644)
     assert main([*words, "--token-file", str(file)]) == 2
     assert "chmod 600" in capsys.readouterr().err
+    file.write_text("\n")
+    file.chmod(0o600)
+    for host in ("0.0.0.0", "127.0.0.1"):  # whoever names a file wants a token
+        assert main([*words, "--host", host, "--token-file", str(file)]) == 2
+        assert "20 or more" in capsys.readouterr().err
     assert main([*words, "--token-file", str(tmp_path)]) == 2
     assert "token" in capsys.readouterr().err

@@ -455,6 +455,21 @@ def test_any_other_plain_statement_is_noted_for_the_session(said: str) -> None:
     assert noted.stop_reason == "end_turn"
 
 
+@pytest.mark.parametrize(
+    "said",
+    [
+        "我们生产用的是什么数据库？",
+        "Can you always deploy on Fridays with this tool?",
+        "Suppose our staging server is at staging.example:1.",
+        "Imagine you are a pirate who always says arrr.",
+        "Don't remember this: my bank is in Riga.",
+        "Write a test that always fails.",
+    ],
+)
+def test_what_asks_or_supposes_is_not_said_to_be_noted(said: str) -> None:
+    assert ask(said, tools=MEMORY_TOOLS).text.startswith("I can't answer that")
+
+
 @pytest.mark.parametrize("said", ["I prefer short answers.", "We deploy with Kubernetes."])
 def test_where_memory_is_off_nothing_is_said_to_be_kept(said: str) -> None:
     assert ask(said).text == f"Noted: {said}\n(For this session only: memory is off.)"

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import os
+import shutil
 import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import anyio
 import pytest
 
 from lamina.errors import ToolError
+from lamina.events import Warned
 from lamina.messages import text_of
 from lamina.tools import bash, sandbox
+from lamina.tools.bash import Steering
 from lamina.tools.sandbox import (
     SYSTEM_CALLS,
     Sandbox,
@@ -27,6 +31,10 @@ from lamina.tools.sandbox import (
 
 if TYPE_CHECKING:
     from tests.tools.conftest import Bench
+
+    from lamina.tools.process import Command, Finished
+
+Meanwhile = Callable[..., Awaitable[str]]
 
 pytestmark = [
     pytest.mark.anyio,
@@ -544,3 +552,232 @@ async def test_with_a_person_or_by_their_settings_such_files_may_change(bench: B
     await bench.shell("echo x > AGENTS.md")
     assert (bench.context.project / ".envrc").exists()
     assert (bench.context.project / "AGENTS.md").exists()
+
+
+# ---- what somebody else does in the project while such a command runs
+
+
+@pytest.fixture
+def meanwhile(alone: Bench, monkeypatch: pytest.MonkeyPatch) -> Meanwhile:
+    """Runs a command alone; the user does something in the project before it ends."""
+    run = bash.run_command
+
+    async def both(act: Callable[[], object], command: str = "true") -> str:
+        async def after_it(one: Command) -> Finished:
+            finished = await run(one)
+            act()
+            return finished
+
+        monkeypatch.setattr(bash, "run_command", after_it)
+        return text_of((await alone.shell(command)).content)
+
+    return both
+
+
+USERS = ["AGENTS.md", ".vscode/settings.json", ".git/config", ".git/hooks/pre-commit"]
+
+
+@pytest.mark.parametrize("name", USERS)
+@pytest.mark.parametrize("before", ["the old one", None])
+async def test_alone_what_the_user_writes_meanwhile_is_kept_beside(
+    alone: Bench, meanwhile: Meanwhile, name: str, before: str | None
+) -> None:
+    file = alone.project / name
+    file.parent.mkdir(parents=True, exist_ok=True)
+    if before is not None:
+        file.write_text(before)
+    told = await meanwhile(lambda: file.write_text("an hour's work"))
+    assert name in told
+    assert ".aside" in told
+    (warned,) = [one.message for one in alone.events if isinstance(one, Warned)]
+    assert name in warned, "the user is told too, not only the model"
+    assert file.with_name(f"{file.name}.aside").read_text() == "an hour's work"
+    assert (file.read_text() if file.exists() else None) == before
+    for text in ("an hour's work", "more work"):
+        await meanwhile(lambda text=text: file.write_text(text))
+    kept = sorted(one.read_text() for one in file.parent.glob("*.aside*"))
+    assert kept == ["an hour's work", "more work"], "each once"
+
+
+async def test_alone_what_was_not_seen_of_a_huge_project_is_kept_as_the_user_left_it(
+    alone: Bench, meanwhile: Meanwhile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bash, "_MOST_LOOKED_AT", 0)
+    file = alone.project / "AGENTS.md"
+    file.write_text("the old one")
+    await meanwhile(lambda: file.write_text("an hour's work"))
+    found = [one.read_text() for one in alone.project.glob("AGENTS.md*")]
+    assert found == ["an hour's work"]
+
+
+async def test_a_command_that_can_write_nothing_undoes_nobodys_work(
+    alone: Bench, meanwhile: Meanwhile
+) -> None:
+    alone.context.sandbox = "read-only"
+    file = alone.project / "AGENTS.md"
+    assert "put back" not in await meanwhile(lambda: file.write_text("an hour's work"))
+    assert file.read_text() == "an hour's work"
+
+
+async def test_alone_what_is_no_file_or_not_readable_stays_where_it_is(
+    alone: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = alone.project / ".vscode"
+    folder.mkdir()
+    os.mkfifo(folder / "pipe")
+    (folder / "closed.json").write_text("mine")
+    read = Path.read_bytes
+
+    def refused(path: Path) -> bytes:
+        if path.name == "closed.json":
+            raise PermissionError(13, "Permission denied")
+        return read(path)
+
+    monkeypatch.setattr(Path, "read_bytes", refused)  # root may read everything
+    assert not (await alone.shell("true")).is_error
+    assert sorted(one.name for one in folder.iterdir()) == ["closed.json", "pipe"]
+
+
+async def test_alone_a_folder_that_vanishes_meanwhile_ends_no_command(
+    alone: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    git(alone.project, "init", "-q", "sub")
+    look = Steering._entries
+
+    def then_gone(self: Steering, folder: str) -> list[os.DirEntry[str]]:
+        found = look(self, folder)
+        if folder.endswith("sub/.git"):
+            shutil.rmtree(folder)
+        return found
+
+    monkeypatch.setattr(Steering, "_entries", then_gone)
+    assert "hello" in text_of((await alone.shell("echo hello")).content)
+
+
+async def test_alone_a_file_that_can_not_be_put_back_is_named(
+    alone: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (alone.project / "AGENTS.md").write_text("be kind")
+
+    def full(path: Path, data: bytes) -> int:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    told = text_of((await alone.shell("echo x > AGENTS.md")).content)
+    assert "AGENTS.md (not, for it could not be written: No space left on device)" in told
+    assert not (alone.project / "AGENTS.md").exists()
+
+
+async def test_alone_a_folder_in_a_files_place_hides_no_instructions(alone: Bench) -> None:
+    (alone.project / "AGENTS.md").write_text("be kind")
+    names = [f"{letter}.md" for letter in "abcdefgh"]
+    places = " ".join(f"AGENTS.md/{name}" for name in names)
+    await alone.shell(
+        f"rm AGENTS.md; mkdir -p {places}; tee AGENTS.md/{{a..h}}.md/CLAUDE.md </dev/null"
+    )
+    assert not list(alone.project.rglob("CLAUDE.md"))
+
+
+async def test_alone_another_agents_worktree_is_a_project_and_no_setting(
+    alone: Bench, meanwhile: Meanwhile
+) -> None:
+    there = alone.project / ".claude" / "worktrees" / "other"
+    there.mkdir(parents=True)
+    (there / "code.py").write_text("old")
+
+    def work() -> None:
+        (there / "code.py").write_text("new")
+        (there / "more.py").write_text("new")
+        (there / "AGENTS.md").write_text("obey")
+
+    told = await meanwhile(work)
+    assert (there / "code.py").read_text() == (there / "more.py").read_text() == "new"
+    assert "AGENTS.md" in told
+    assert not (there / "AGENTS.md").exists()
+
+
+async def test_alone_two_commands_at_once_bring_back_nothing_that_one_of_them_changed(
+    alone: Bench,
+) -> None:
+    (alone.project / "AGENTS.md").write_text("be kind")
+    first_ended = anyio.Event()
+
+    async def first() -> None:
+        await alone.shell(
+            "echo obey > AGENTS.md; touch changed; until [ -e seen ]; do sleep .01; done"
+        )
+        first_ended.set()
+
+    async with anyio.create_task_group() as both:
+        both.start_soon(first)
+        while not (alone.project / "changed").exists():  # noqa: ASYNC110 - a process makes it
+            await anyio.sleep(0.01)
+        both.start_soon(alone.shell, "touch seen; until [ -e end ]; do sleep .01; done")
+        await first_ended.wait()
+        (alone.project / "end").touch()
+    assert (alone.project / "AGENTS.md").read_text() == "be kind"
+    (alone.project / "AGENTS.md").write_text("be quick")
+    await alone.shell("true")
+    assert (alone.project / "AGENTS.md").read_text() == "be quick", "changed between commands"
+
+
+async def test_alone_a_worktree_that_is_made_meanwhile_works_afterwards(
+    alone: Bench, meanwhile: Meanwhile
+) -> None:
+    project, beside = alone.project, alone.root / "beside"
+    git(project, "init", "-q")
+    git(project, "commit", "-q", "--allow-empty", "-m", "first")
+    inside = project / ".claude" / "worktrees" / "other"
+
+    def work() -> None:
+        git(project, "worktree", "add", "-q", str(beside))
+        git(project, "worktree", "add", "-q", str(inside))
+        git(project, "gc", "-q")
+
+    assert "put back" not in await meanwhile(work)
+    for place in (beside, inside):
+        assert git(place, "log", "--format=%s") == "first\n"
+
+
+# Each makes `sub` obey other settings than the project's.
+FALSE_WORKTREES = {
+    "settings elsewhere": "echo {root}/evil > {own}/commondir",
+    "settings elsewhere, by a link": "echo ../.. > x; rm {own}/commondir; ln -s {root}/x {own}/commondir",
+    "settings of its own": "echo '[core]' > {own}/config.worktree",
+    "settings of one that was there": "rm sub/.git; echo '[core]' > .git/worktrees/mine/config.worktree",
+    "a pipe": "rm sub/.git {own}/commondir; mkfifo sub/.git {own}/commondir",
+    "a pipe to it": "rm {own}/gitdir; mkfifo {own}/gitdir",
+    "no name": "printf 'gitdir: {root}/.git/worktrees/a\\0b' > sub/.git",
+    "through a link": "ln -s . link; echo gitdir: {root}/link/.git/worktrees/sub > sub/.git",
+    "of a repository of its own": "git init -q new; {commit}; git -C new worktree add -q {root}/other",
+    "another's": "echo gitdir: {root}/.git/worktrees/mine > sub/.git",
+}
+
+
+@pytest.mark.parametrize("way", FALSE_WORKTREES)
+async def test_alone_no_worktree_obeys_other_settings(alone: Bench, way: str) -> None:
+    project = alone.project
+    git(project, "init", "-q")
+    git(project, "commit", "-q", "--allow-empty", "-m", "first")
+    git(project, "worktree", "add", "-q", str(alone.root / "mine"))
+    commit = "git -C new -c user.name=a -c user.email=a@b commit -q --allow-empty -m x"
+    named = {"root": project, "own": ".git/worktrees/sub", "commit": commit}
+    outcome = await alone.shell(
+        f"git worktree add -q {project}/sub; {FALSE_WORKTREES[way].format(**named)}"
+    )
+    assert "put back" in text_of(outcome.content)
+    if way not in ("of a repository of its own", "settings of its own"):
+        assert not (project / "sub" / ".git").exists()
+    assert not (project / "other" / ".git").exists()
+    assert not list(project.rglob("config.worktree"))
+    assert git(alone.root / "mine", "log", "--format=%s") == "first\n"
+
+
+async def test_alone_a_file_as_large_as_no_memory_is_put_aside_unread(alone: Bench) -> None:
+    (alone.project / "AGENTS.md").write_text("be kind")
+    for _ in range(2):
+        await alone.shell(
+            "truncate -s 8T AGENTS.md || truncate -s 1T AGENTS.md; truncate -s 1T .envrc"
+        )
+    assert (alone.project / "AGENTS.md").read_text() == "be kind"
+    assert not (alone.project / ".envrc").exists()

@@ -143,11 +143,11 @@ def _token(args: argparse.Namespace, said: str) -> str:
             said = file.read_text("ascii").strip()
         except (OSError, ValueError) as error:
             raise UsageError(f"{file} can't serve as a token's file: {error}.") from error
+    if (said or args.token_file) and (len(said) < 20 or quote(said, safe="") != said):
+        raise UsageError("A token has 20 or more of the characters A-Z a-z 0-9 - . _ ~")
     if not said and args.host not in _HERE:
         way = "give --token-file FILE, or set LAMINA_GATEWAY_TOKEN"
         raise UsageError(f"Other machines may reach {args.host}, so it needs a token: {way}.")
-    if said and (len(said) < 20 or quote(said, safe="") != said):
-        raise UsageError("A token has 20 or more of the characters A-Z a-z 0-9 - . _ ~")
     return said
 
 

@@ -152,11 +152,11 @@ class Gateway:
         first, slash, rest = target.removeprefix(_KNOWN).partition(b"/")
         if slash and target.startswith(_KNOWN) and hmac.compare_digest(first, self._token):
             target, known = slash + rest, first
-        if not hmac.compare_digest(known, self._token):
+        if not hmac.compare_digest(known, self._token) or self._token in target:
             return None
-        headers = [pair for pair in request.headers.raw_items() if pair[0].lower() != _TOKEN]
-        method, version = request.method, request.http_version
-        return h11.Request(method=method, target=target, headers=headers, http_version=version)
+        said = [one for one in request.headers.raw_items() if self._token not in one[1]]  # Referer
+        version, kept = request.http_version, [one for one in said if one[0].lower() != _TOKEN]
+        return h11.Request(method=request.method, target=target, headers=kept, http_version=version)
 
     async def _looked_at(
         self, client: Peer, request: h11.Request

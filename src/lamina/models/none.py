@@ -31,7 +31,7 @@ from lamina.ports import Capabilities
 from lamina.text.asks import classify
 from lamina.text.lists import Listed
 from lamina.text.terms import DOINGS, beginning, best_lines, narrower
-from lamina.text.wording import words_asked
+from lamina.text.wording import fold, words_asked
 
 Wish = Literal["read", "list", "search", "run", "remember", "forget", "recall", "about", "where"]
 
@@ -280,12 +280,12 @@ def _to_plain_words(request: Request, sentence: str, *, saves: bool) -> tuple[li
         return [text(HELLO)], False
     if _THANKS.fullmatch(sentence):
         return [text(WELCOME)], False
-    if not classify(sentence).asks:
+    if not (kind := classify(plain := fold(sentence))).asks:
         keeps = any(tool.get("name") == TOOL_OF["remember"] for tool in request.tools)
         worth = _worth_keeping(sentence)
         if worth and keeps and saves:
             return [text("\n".join(f"Noted: {words}" for words in worth))], False
-        if worth or _STATES.match(sentence):
+        if worth or (_STATES.match(sentence) and kind.states and not plain.endswith("?")):
             return [text(f"Noted: {sentence}{FOR_NOW if keeps else NO_MEMORY}")], False
     return [text(NO_MODEL)], True
 

@@ -13,6 +13,7 @@ import re
 import shlex
 import shutil
 import stat
+import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -26,6 +27,7 @@ from typing import Literal
 import anyio.to_thread
 
 from lamina.errors import ToolError
+from lamina.events import Warned
 from lamina.ledger.places import private_folder
 from lamina.messages import Json
 from lamina.ports import ToolContext, ToolOutcome, ToolSpec
@@ -82,12 +84,11 @@ class Bash:
         command = await anyio.to_thread.run_sync(
             _prepare, text, float(input.get("timeout") or self._seconds), context
         )
-        watched, places = (
-            not context.attended and not context.reach,
-            (context.project, context.writes),
-        )
-        kept = await anyio.to_thread.run_sync(Steering.of, *places) if watched else None
-        back: list[str] = []
+        # Where nothing can be written, what changes meanwhile is somebody else's work.
+        watched = not context.attended and not context.reach and context.sandbox != "read-only"
+        places, kept, back = (context.project, context.writes), None, list[str]()
+        with anyio.CancelScope(shield=True):  # what is begun is ended
+            kept = await anyio.to_thread.run_sync(Steering.of, *places) if watched else None
         try:
             finished = await run_command(command)
         except OSError as error:
@@ -99,9 +100,12 @@ class Bash:
         outcome = _outcome(finished, command, moved, context)
         if not back:
             return outcome
+        more = f" and {len(back) - 5} more" if len(back) > 5 else ""
+        what = f"{', '.join(back[:5])}{more} put back as before the command"
+        context.emit(Warned(f"{what}. What stood there is kept beside as NAME.aside."))
         told = (
-            f"[{', '.join(back[:5])} put back as it was: nobody is here to allow changes to what runs "
-            "or steers later. The user can, with the setting sandbox.unattended_reach.]"
+            f"[{what}, what stood there kept as NAME.aside: nobody is here to allow changes to what "
+            "runs or steers later. The user can, with the setting sandbox.unattended_reach.]"
         )
         return replace(outcome, content=f"{outcome.content}\n{told}", is_error=True)
 
@@ -203,11 +207,14 @@ _SKIPPED = frozenset({"node_modules", ".venv", "venv", "__pycache__", ".tox", "s
 _RECORDS = frozenset({"objects", "logs", "refs", "lfs", "annex"})
 _OF_WORKTREE = ("commondir", "gitdir", "config.worktree")  # by them git finds its settings
 _CLOCKS_TICK = 0.02  # seconds that the clock of a file system may be behind
+_LARGEST = 2**24  # bytes of a file that are kept to be put back
 _MOST_LOOKED_AT = 100_000  # entries; a walk must not cost more than the command
 
 # What is looked for in a folder: files by their name; every file, here and below or here alone; what
 # git obeys, and with it files by their name where a repository is not called `.git`; repositories alone.
-_In = Literal["project", "steering", "settings", "git", "bare", "skipped"]
+_In = Literal["project", "steering", "settings", "git", "info", "bare", "skipped"]
+_RUNNING: dict[tuple[Path, tuple[Path, ...]], Steering] = {}
+_TURN = threading.Lock()
 
 
 @dataclass(slots=True)
@@ -217,20 +224,30 @@ class Steering:
 
     project: Path
     writes: Sequence[Path]  # of its repository, by a commit in a worktree
-    files: dict[Path, tuple[bytes, os.stat_result]]  # what a file holds, or a link names
+    files: dict[Path, tuple[bytes | None, os.stat_result]]  # what a file holds, or a link names
     repositories: dict[tuple[int, int], Path] = field(default_factory=dict[tuple[int, int], Path])
     closed: set[str] = field(default_factory=set[str])  # folders that could not be read
     whole: bool = True  # were all looked at?
     started: float = field(default_factory=lambda: time.time() - _CLOCKS_TICK)
+    commands: int = 0  # that run now
 
     @classmethod
     def of(cls, project: Path, writes: Sequence[Path] = ()) -> Steering:
-        found = cls(Path(os.path.realpath(project)), writes, {})
+        """Before a command. One that starts while another runs has its view: its own could hold what
+        that one has changed, and would bring it back in the end."""
+        place = Path(os.path.realpath(project)), tuple(writes)
+        with _TURN:
+            found = _RUNNING[place] = _RUNNING.get(place) or cls._seen(*place)
+            found.commands += 1
+            return found
+
+    @classmethod
+    def _seen(cls, project: Path, writes: Sequence[Path]) -> Steering:
+        found = cls(project, writes, {})
         for path in found._all(_MOST_LOOKED_AT):
             with suppress(OSError):
                 status = path.lstat()
-                if stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode):
-                    found.files[path] = (_held(path, status), status)
+                found.files[path] = (_held(path, status), status)
         return found
 
     def _all(self, most: float) -> Iterator[Path]:
@@ -251,8 +268,9 @@ class Steering:
             repository = "HEAD" in names and (names >= {"objects", "refs"} or "commondir" in names)
             if repository:
                 inside = "bare" if inside in ("project", "skipped") else inside
-                status = os.lstat(folder)
-                self.repositories[status.st_dev, status.st_ino] = Path(folder)
+                with suppress(OSError):
+                    status = os.lstat(folder)
+                    self.repositories[status.st_dev, status.st_ino] = Path(folder)
             for one in entries:
                 if not one.is_dir(follow_symlinks=False):
                     if _matters(one.name, inside):
@@ -266,20 +284,39 @@ class Steering:
 
     def put_back(self) -> list[str]:
         """Undo every change to them; the names of those that were changed. However many files the
-        command has made, none hides behind them, and no link that it made is followed."""
+        command has made, none hides behind them, and no link that it made is followed. What stood
+        there is kept beside: the user may have written it meanwhile."""
+        with _TURN:
+            self.commands -= 1
+            if not self.commands:
+                del _RUNNING[self.project, tuple(self.writes)]
+            return self._put_back()
+
+    def _put_back(self) -> list[str]:
         now = self._now()
         if named := self._put_repositories_back(now):
             now = self._now()
-        made = {path for path in now.files if not _of_other_worktree(path)} - self.files.keys()
+        made = now.files.keys() - self.files.keys()
+        made = {path for path in made if not self._harmless(path, now)}
         if not self.whole:  # what was not seen before may have been there all the same
-            made = {path for path in made if path.lstat().st_ctime > self.started}
+            made = {path for path in made if now.files[path][1].st_ctime > self.started}
         changed = {path for path, before in self.files.items() if not _same(path, *before)}
-        for path in made | changed:
+        for path in sorted(made | changed, reverse=True):  # what is in a folder before the folder
             self._clear(path)
-        for path in changed:
-            with suppress(OSError):
-                _restore(path, *self.files[path])
-        return sorted(os.path.relpath(path, self.project) for path in named | made | changed)
+        told = {os.path.relpath(path, self.project): path for path in named | made | changed}
+        for name in sorted(told):
+            if told[name] in changed and (why := _restored(told[name], *self.files[told[name]])):
+                told[f"{name} (not, for it could not be written: {why})"] = told.pop(name)
+        return sorted(told)
+
+    def _harmless(self, path: Path, now: Steering) -> bool:
+        """Does it belong to a worktree of a repository that was there before, and obey that alone?"""
+        if path.name != ".git":
+            return path.name != "config.worktree" and _of_other_worktree(path.parent)
+        there = Path(os.fsdecode(_line(path)).removeprefix("gitdir: "))
+        known = there.parent.parent in self.repositories.values()
+        known = known and there in now.repositories.values() and _of_other_worktree(there)
+        return known and _line(there / "gitdir") == os.fsencode(path)
 
     def _put_repositories_back(self, now: Steering) -> set[Path]:
         """One that was moved to its place; a new one loses its HEAD, without which it is none."""
@@ -294,9 +331,12 @@ class Steering:
                     here.rename(there)
             elif one not in self.repositories and here not in self.repositories.values():
                 head = here / "HEAD"
-                if self.whole or head.lstat().st_ctime > self.started:
+                with suppress(OSError):
+                    old = not self.whole and head.lstat().st_ctime <= self.started
+                    if old or _of_other_worktree(here):
+                        continue
                     named.add(here)
-                    self._clear(head, keep=True)
+                    self._clear(head)
                     if here.name.casefold() == ".git":  # else git stumbles over it
                         self._clear(here)
         return named
@@ -318,25 +358,35 @@ class Steering:
         try:
             with os.scandir(folder) as entries:
                 return list(entries)
-        except PermissionError:
-            self.closed.add(folder)
-        except OSError:
-            pass
+        except OSError as error:
+            self.closed |= {folder} if isinstance(error, PermissionError) else set()
         return []
 
-    def _clear(self, path: Path, *, keep: bool = False) -> None:
-        """Take away what stands in a path, and links and files that stand for its folders: what was
-        looked at before was below real folders. A folder in its place is moved aside, not removed."""
+    def _clear(self, path: Path) -> None:
+        """Move aside what stands in a path, and take away links and files that stand for its folders:
+        what was looked at before was below real folders."""
         base = next((one for one in self.writes if path.is_relative_to(one)), self.project)
         with suppress(OSError):
             for place in [base / one for one in reversed(path.relative_to(base).parents[:-1])]:
                 if place.is_symlink() or (place.exists() and not place.is_dir()):
-                    place.unlink()
-            if keep or (path.is_dir() and not path.is_symlink()):
-                free = (path.with_name(f"{path.name}.aside{n or ''}") for n in count())
-                path.rename(next(one for one in free if not os.path.lexists(one)))
+                    _put_aside(place)
+            held, before = self.files.get(path, (None, None))
+            status = path.lstat()
+            if before and stat.S_ISREG(status.st_mode) and held == _held(path, status) is not None:
+                path.chmod(stat.S_IMODE(before.st_mode))  # nothing else was changed
             else:
-                path.unlink()
+                _put_aside(path)
+
+
+def _put_aside(path: Path) -> None:
+    for number in count():
+        aside = path.with_name(f"{path.name}.aside{number or ''}")
+        if not os.path.lexists(aside):
+            path.rename(aside)
+            return
+        if _same(aside, _held(path, status := path.lstat()), status):
+            path.unlink()  # kept already, as often as a command may try
+            return
 
 
 def _matters(name: str, inside: _In) -> bool:
@@ -346,7 +396,7 @@ def _matters(name: str, inside: _In) -> bool:
         return True
     if inside in ("project", "bare"):
         return named_to_steer(name) or holds_what_steers(name)
-    return inside != "git"
+    return inside != "git" and (inside, name) != ("info", "refs")  # which git gc writes for servers
 
 
 def _below(name: str, inside: _In) -> _In | None:
@@ -354,46 +404,75 @@ def _below(name: str, inside: _In) -> _In | None:
     if name.casefold() == ".git":
         return "git"
     if inside in ("git", "bare") and name in ("hooks", "info"):
-        return "steering"
+        return "info" if name == "info" else "steering"
     if inside == "settings":
         return None  # a home may lie there; settings are its files
     if inside == "skipped" or name in _SKIPPED:
         return "skipped"
     if name == ".lamina":
         return "settings"
+    if inside == "steering" and name == "worktrees":
+        return "project"  # where agents keep theirs, at work
     if inside == "project" and holds_what_steers(name):
         return "steering"
     return "project" if inside == "bare" else inside
 
 
-def _of_other_worktree(path: Path) -> bool:
-    """Made beside the command, by git or an agent; by itself it leads nobody anywhere."""
-    return path.parent.parent.name == "worktrees" and path.parent.parent.parent.name == ".git"
+def _of_other_worktree(folder: Path) -> bool:
+    """Made beside the command, by git or an agent: it obeys the repository that it lies in."""
+    place, common = folder.parent, folder / "commondir"
+    there = place.name == "worktrees" and place.parent.name == ".git"
+    return there and (_line(common) == b"../.." or not os.path.lexists(common))  # not yet
 
 
-def _held(path: Path, status: os.stat_result) -> bytes:
-    return os.fsencode(os.readlink(path)) if stat.S_ISLNK(status.st_mode) else path.read_bytes()
+def _line(path: Path) -> bytes:
+    with suppress(OSError):
+        status = path.lstat()
+        return (_held(path, status) or b"").strip() if stat.S_ISREG(status.st_mode) else b""
+    return b""
 
 
-def _same(path: Path, held: bytes, before: os.stat_result) -> bool:
+def _held(path: Path, status: os.stat_result) -> bytes | None:
+    """None: it can't be read, is too large or no file."""
+    if stat.S_ISLNK(status.st_mode):
+        return os.fsencode(os.readlink(path))
+    with suppress(OSError):
+        if stat.S_ISREG(status.st_mode) and status.st_size <= _LARGEST:
+            return path.read_bytes()
+    return None
+
+
+def _same(path: Path, held: bytes | None, before: os.stat_result) -> bool:
     try:
         now = path.lstat()
         if (now.st_mode, now.st_size) != (before.st_mode, before.st_size):
             return False
         # The time of a change of any kind is the kernel's: no command sets it.
         untouched = (now.st_ino, now.st_ctime_ns) == (before.st_ino, before.st_ctime_ns)
-        return untouched or _held(path, now) == held
+        return untouched or (_held(path, now) == held is not None)
     except OSError:
         return False
 
 
-def _restore(path: Path, held: bytes, status: os.stat_result) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    if stat.S_ISLNK(status.st_mode):
-        path.symlink_to(os.fsdecode(held))
-    else:
+def _restored(path: Path, held: bytes | None, status: os.stat_result) -> str:
+    """Why it could not be; "" if it was."""
+    if _same(path, held, status):
+        return ""
+    if held is None:
+        return "it was too large, or not to be read"
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if stat.S_ISLNK(status.st_mode):
+            path.symlink_to(os.fsdecode(held))
+            return ""
         path.write_bytes(held)
         path.chmod(stat.S_IMODE(status.st_mode))
+        os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+    except OSError as error:
+        with suppress(OSError):
+            path.unlink()  # half of it would be obeyed as well
+        return str(error.strerror)
+    return ""
 
 
 OWN_KEYS = frozenset({"ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "OPENAI_API_KEY"})
