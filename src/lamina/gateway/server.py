@@ -265,13 +265,14 @@ async def _relayed(
     if call is not None:
         call.answer(answer)
     status, headers = answer.status_code, passed_on(answer)
-    await client.say(h11.Response(status_code=status, headers=headers, reason=answer.reason))
+    head = h11.Response(status_code=status, headers=headers, reason=answer.reason)
     frame = framing_of(answer, request)
     if frame is not None:
-        await _streamed(client, provider, frame, call)
+        await _streamed(client, provider, frame, call, client.talk.send(head) or b"")
         if not ends_line(request):
             client.renew(client.take_over())
         return
+    await client.say(head)
     while not isinstance(event := await provider.next(), h11.EndOfMessage):
         if isinstance(event, h11.Data):
             if call is not None:
@@ -285,24 +286,27 @@ async def _relayed(
 
 
 async def _streamed(
-    client: Peer, provider: Peer, frame: Counted | Chunked, call: Call | None
+    client: Peer, provider: Peer, frame: Counted | Chunked, call: Call | None, head: bytes
 ) -> None:
-    """Pass a body on as it comes, up to its end."""
+    """Pass a body on as it comes, up to its end; its head with what of it is there."""
     data, end = provider.take_over(), -1
+    if not data:
+        await client.write(head)
+        head = b""
     while end < 0:
         if not data and not (data := await provider.read()):
             raise h11.RemoteProtocolError("it broke off")
         try:
             said, end = frame.follow(data)
         except h11.RemoteProtocolError:
-            await client.write(data)
+            await client.write(head + data)
             raise
         if call is not None:
             call.take(said)
             if end >= 0:
                 call.ended()  # before the client can ask again
-        await client.write(data if end < 0 else data[:end])
-        data = b"" if end < 0 else data[end:]
+        await client.write(head + (data if end < 0 else data[:end]))
+        head, data = b"", b"" if end < 0 else data[end:]
     if not data:  # what comes after an answer belongs to nobody
         provider.renew()
 
