@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
-import h11
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
