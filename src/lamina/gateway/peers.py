@@ -7,7 +7,7 @@ import os
 import ssl
 import time
 from base64 import b64encode
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from urllib.parse import SplitResult, unquote, urlsplit
 from urllib.request import getproxies_environment, proxy_bypass
@@ -44,10 +44,12 @@ class Peer:
 
     def __init__(self, role: type[h11.CLIENT | h11.SERVER], line: Line) -> None:
         self._role, self._renewed = role, False
+        self.past = False  # h11 has not seen all of this message
         self.talk = h11.Connection(role, max_incomplete_event_size=PIECE)
         self._reader, self._writer = line
         self.since = 0.0  # when it was last used
-        self._unasked: asyncio.Task[bytes] | None = None
+        self._ahead: asyncio.Task[bytes] | None = None  # what is said while it is watched
+        self._left: Callable[[], object] | None = None
 
     async def next(self) -> Event:
         """What the other side says next. Raises h11.RemoteProtocolError, ConnectionError."""
@@ -56,18 +58,34 @@ class Peer:
             if event is h11.NEED_DATA:
                 if self.talk.they_are_waiting_for_100_continue:
                     await self.say(h11.InformationalResponse(status_code=100, headers=[]))
-                self.talk.receive_data(await self._reader.read(PIECE))
+                self.talk.receive_data(await self.read())
             elif event is h11.PAUSED:
                 raise h11.RemoteProtocolError("more was said than one message")
             else:
                 return event  # pyright: ignore[reportReturnType] - the other two are handled above
+
+    async def body(self, size: int) -> bytes:
+        """All of a request's body of this length; but for its beginning past h11, which copies it
+        three times. Raises h11.RemoteProtocolError, ConnectionError."""
+        pieces, event = list[bytes](), self.talk.next_event()
+        while isinstance(event, h11.Data):
+            pieces.append(bytes(event.data))
+            event = self.talk.next_event()
+        if event is h11.NEED_DATA:
+            self.past = True
+            try:
+                pieces.append(await self._reader.readexactly(size - sum(map(len, pieces))))
+            except asyncio.IncompleteReadError as error:
+                raise h11.RemoteProtocolError("it broke off in its body") from error
+        return b"".join(pieces)
 
     def take_over(self) -> bytes:
         """From here on the caller follows what comes; what has come of it already."""
         return bytes(self.talk.trailing_data[0])
 
     def read(self) -> Awaitable[bytes]:
-        return self._reader.read(PIECE)
+        ahead, self._ahead = self._ahead, None
+        return self._reader.read(PIECE) if ahead is None else ahead
 
     def write(self, data: bytes) -> Awaitable[None]:
         self._writer.write(data)
@@ -78,38 +96,38 @@ class Peer:
         self.talk = h11.Connection(self._role, max_incomplete_event_size=PIECE)
         if ahead:
             self.talk.receive_data(ahead)
-        self._renewed = True
+        self._renewed, self.past = True, False
 
     async def say(self, event: Event) -> None:
         """Waits while the other side does not take it."""
         if data := self.talk.send(event):
             await self.write(data)
 
-    async def gone(self) -> bool:
-        """Whether the other side has left, waited for; what it says meanwhile is kept for later."""
-        kept = 0
-        while kept < PIECE:
-            data = b""
-            with suppress(ConnectionError):
-                data = await self._reader.read(PIECE)
-            if not data:
-                return True
-            self.talk.receive_data(data)
-            kept += len(data)
-        return False
+    def watch(self, left: Callable[[], object] | None) -> None:
+        """Tell when the other side leaves, until it matters no more; what it says meanwhile is kept."""
+        self._left = left
+        if left is not None and self._ahead is None:
+            self._ahead = asyncio.ensure_future(self._reader.read(PIECE))
+            self._ahead.add_done_callback(self._heard)
 
-    def wait_for_work(self) -> None:
-        """Nobody asks on it until `wakes`: what is said meanwhile would be taken for the next answer."""
-        self._unasked = asyncio.ensure_future(self._reader.read(1))
+    def _heard(self, ahead: asyncio.Task[bytes]) -> None:
+        if ahead.cancelled() or ahead.exception() is not None or not ahead.result():
+            if ahead is self._ahead and self._left is not None:
+                self._left()
+        elif ahead is self._ahead and len(self.talk.trailing_data[0]) < PIECE:
+            self.talk.receive_data(ahead.result())
+            self._ahead = None
+            self.watch(self._left)
 
-    async def wakes(self) -> bool:
-        """Whether another message can be sent on it."""
-        if (unasked := self._unasked) is not None:
-            unasked.cancel()
-            await asyncio.wait([unasked])
-            if not unasked.cancelled():
-                unasked.exception()
-                return False
+    def wakes(self) -> bool:
+        """Whether another message can be sent on it; what was said unasked would be taken for its
+        answer."""
+        unasked = self._reader.read(1)
+        try:
+            unasked.send(None)
+        except (StopIteration, OSError):
+            return False
+        unasked.close()
         idle = self.talk.our_state is h11.IDLE and self.talk.their_state is h11.IDLE
         fresh = time.monotonic() - self.since < _IDLE
         return idle and fresh and not self._writer.is_closing()
@@ -129,8 +147,8 @@ class Peer:
             self._writer.transport.abort()
 
     async def close(self) -> None:
-        if self._unasked is not None:
-            self._unasked.cancel()
+        if self._ahead is not None:
+            self._ahead.cancel()
         with suppress(Exception):
             self._writer.close()
             await self._writer.wait_closed()
@@ -165,12 +183,8 @@ class Upstream:
         """A connection to it. Raises OSError, TimeoutError."""
         while self._waiting:
             peer = self._waiting.pop()
-            try:
-                if await peer.wakes():
-                    return peer
-            except BaseException:
-                peer.cut()
-                raise
+            if peer.wakes():
+                return peer
             await peer.close()
         if self._tls and self._trusted is None:
             self._trusted = await asyncio.to_thread(_trusted)
@@ -204,7 +218,6 @@ class Upstream:
 
     async def done_with(self, peer: Peer, *, last: bool) -> None:
         if peer.rest() and not last:
-            peer.wait_for_work()
             self._waiting.append(peer)
         else:
             await peer.close()

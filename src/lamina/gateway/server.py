@@ -7,8 +7,8 @@ browser: Host and Origin are checked.
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import hmac
-from collections.abc import Coroutine
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -29,6 +29,7 @@ _ASKS = 20.0  # seconds in which somebody on a new line must ask, where stranger
 _UNKNOWN = 401, "This gateway wants its token: in the base URL, as http://HOST:PORT/t/TOKEN."
 _OWN_WISH = (b"none", b"same-origin")  # what a browser says of a request that no page made
 _LOOKS = 5.0  # seconds between two looks at what a provider is about to forget
+_TRIM, _MAP, _ROOM = -1, -3, 8 * 2**20  # mallopt's; bytes that stay with us
 _ANSWERS = 60.0  # seconds in which it must answer a request of our own
 
 
@@ -50,6 +51,7 @@ class Gateway:
         self.port = int(self._server.sockets[0].getsockname()[1])
         name = f"[{host}]" if ":" in host else host
         self.url = f"http://{name}:{self.port}"
+        _keep_room()
         if self._upstream.is_here(self.port):
             await self.close()
             raise LaminaError(f"{self._upstream.url} is this gateway itself. Name another one.")
@@ -126,8 +128,11 @@ class Gateway:
         try:
             provider = await self._sent(client, request, call, body)
             if provider is not None:
-                await _until_gone(client, self._answered(client, provider, request, call))
+                task = asyncio.current_task()
+                client.watch(task.cancel if task is not None else None)
+                await self._answered(client, provider, request, call)
         finally:
+            client.watch(None)
             if call is not None:
                 call.ended()
 
@@ -165,7 +170,10 @@ class Gateway:
         pieces: list[bytes] = []
         if self._desk is None or not self._desk.wants(request):
             return None, pieces
-        size = 0
+        told, size = dict(request.headers).get(b"content-length"), 0
+        if told and int(told) <= _MOST_READ and not client.talk.they_are_waiting_for_100_continue:
+            body = await client.body(int(told))
+            return await self._desk.before(request, body), [body]
         while size <= _MOST_READ:
             event = await client.next()
             if isinstance(event, h11.EndOfMessage):
@@ -243,19 +251,28 @@ class Gateway:
         await self._upstream.done_with(provider, last=ends_line(answer))
 
 
+def _keep_room() -> None:
+    """glibc gives the room of a large body back to the kernel, to ask for each of its pages again."""
+    with suppress(AttributeError, OSError):
+        mallopt = ctypes.CDLL(None).mallopt
+        for option in _TRIM, _MAP:
+            mallopt(option, _ROOM)
+
+
 async def _relayed(
     client: Peer, provider: Peer, request: h11.Request, answer: h11.Response, call: Call | None
 ) -> None:
     if call is not None:
         call.answer(answer)
     status, headers = answer.status_code, passed_on(answer)
-    await client.say(h11.Response(status_code=status, headers=headers, reason=answer.reason))
+    head = h11.Response(status_code=status, headers=headers, reason=answer.reason)
     frame = framing_of(answer, request)
     if frame is not None:
-        await _streamed(client, provider, frame, call)
+        await _streamed(client, provider, frame, call, client.talk.send(head) or b"")
         if not ends_line(request):
             client.renew(client.take_over())
         return
+    await client.say(head)
     while not isinstance(event := await provider.next(), h11.EndOfMessage):
         if isinstance(event, h11.Data):
             if call is not None:
@@ -264,27 +281,32 @@ async def _relayed(
     if call is not None:
         call.ended()
     await client.say(event)
+    if client.past and client.talk.our_state is h11.DONE:
+        client.renew(client.take_over())
 
 
 async def _streamed(
-    client: Peer, provider: Peer, frame: Counted | Chunked, call: Call | None
+    client: Peer, provider: Peer, frame: Counted | Chunked, call: Call | None, head: bytes
 ) -> None:
-    """Pass a body on as it comes, up to its end."""
+    """Pass a body on as it comes, up to its end; its head with what of it is there."""
     data, end = provider.take_over(), -1
+    if not data:
+        await client.write(head)
+        head = b""
     while end < 0:
         if not data and not (data := await provider.read()):
             raise h11.RemoteProtocolError("it broke off")
         try:
             said, end = frame.follow(data)
         except h11.RemoteProtocolError:
-            await client.write(data)
+            await client.write(head + data)
             raise
         if call is not None:
             call.take(said)
             if end >= 0:
                 call.ended()  # before the client can ask again
-        await client.write(data if end < 0 else data[:end])
-        data = b"" if end < 0 else data[end:]
+        await client.write(head + (data if end < 0 else data[:end]))
+        head, data = b"", b"" if end < 0 else data[end:]
     if not data:  # what comes after an answer belongs to nobody
         provider.renew()
 
@@ -301,21 +323,6 @@ async def _begun(client: Peer, provider: Peer) -> h11.Response:
                 await client.say(h11.InformationalResponse(status_code=status, headers=headers))
         else:
             raise h11.RemoteProtocolError("it closed the connection")
-
-
-async def _until_gone(client: Peer, work: Coroutine[None, None, None]) -> None:
-    """Work for a client; it ends when the client leaves."""
-    working = asyncio.ensure_future(work)
-    leaving = asyncio.ensure_future(client.gone())
-    leaving.add_done_callback(
-        lambda left: working.cancel() if not left.cancelled() and left.result() else None
-    )
-    try:
-        await working
-    finally:
-        working.cancel()
-        leaving.cancel()
-        await asyncio.gather(working, leaving, return_exceptions=True)
 
 
 async def _say(client: Peer, status: int, why: str) -> None:
