@@ -18,6 +18,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
+from statistics import median
 from time import process_time
 from zlib import crc32
 
@@ -31,13 +32,21 @@ LIMITS = {"add": 1, "audit": 20, "dream": 150, "first search": 10, "search": 1}
 MOST_MB = 150
 MOST_GROWTH = 12.0  # from 1,000 to 10,000 files
 _QUERY = ("deploy", "of", "the", "database", "on", "friday")
-_COMMANDS: dict[str, tuple[str, ...]] = {
-    "first search": ("memory", "search", *_QUERY),
-    "search": ("memory", "search", *_QUERY),
-    "first add": ("memory", "add", "The grey heron counts boats before breakfast."),
-    "add": ("memory", "add", "Nobody repaints the lighthouse railing in a thunderstorm."),
-    "audit": ("memory", "audit"),
-    "dream": ("dream", "--now"),
+_ADD, _SEARCH = ("memory", "add"), ("memory", "search", *_QUERY)
+_NEWS = (
+    "Nobody repaints the lighthouse railing in a thunderstorm.",
+    "Marmalade jars belong on the cellar's third shelf.",
+    "Our choir rehearses the second cantata without an organ.",
+    "Bees return late when the lime trees blossom.",
+    "The ferry to Skopun carries mail and one tractor.",
+)
+_COMMANDS: dict[str, Sequence[tuple[str, ...]]] = {  # of several the median counts
+    "first search": [_SEARCH],
+    "search": [_SEARCH] * 5,
+    "first add": [(*_ADD, "The grey heron counts boats before breakfast.")],
+    "add": [(*_ADD, text) for text in _NEWS],
+    "audit": [("memory", "audit")],
+    "dream": [("dream", "--now")],
 }
 
 
@@ -139,7 +148,8 @@ def costs(
         fill(memory, files, alike=alike)
     for name in names:
         unit = read_and_hash(memory) if files else 0.0
-        yield name, cost(root, _COMMANDS[name]), unit
+        taken = [cost(root, command) for command in _COMMANDS[name]]
+        yield name, Cost(median(t.seconds for t in taken), max(t.megabytes for t in taken)), unit
 
 
 def growth(

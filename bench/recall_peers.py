@@ -6,7 +6,8 @@ dependencies contradict ours and each other's (see bench/peers.md). Writes only 
     python bench/recall_peers.py PEER JOB.json
 
 The job: {"corpora": [{"items": [[id, text], …], "questions": [text, …]}, …], "k": 10}
-The answer: {"rankings": [[[id, …], …], …], "build_s": seconds, "query_ms": [milliseconds, …]}
+The answer: {"rankings": [[[id, …], …], …], "build_s": seconds, "query_ms": [milliseconds, …],
+"query_cpu_ms": the same as processor time}
 """
 
 # pyright: basic, reportMissingImports=false
@@ -318,7 +319,7 @@ PEERS: dict[str, Build] = {
 def answer_job() -> None:
     peer, job = sys.argv[1], json.loads(Path(sys.argv[2]).read_text())
     rankings: list[list[list[str]]] = []
-    build, times = 0.0, list[float]()
+    build, times, cpu = 0.0, list[float](), list[float]()
     for corpus in job["corpora"]:
         with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
             start = time.perf_counter()
@@ -328,11 +329,13 @@ def answer_job() -> None:
                 _embeddings(corpus["questions"])  # the query's own embedding is not counted
             ranked: list[list[str]] = []
             for question in corpus["questions"]:
-                start = time.perf_counter()
+                start, used = time.perf_counter(), time.process_time()
                 ranked.append(search(question, job["k"]))
+                cpu.append((time.process_time() - used) * 1000)
                 times.append((time.perf_counter() - start) * 1000)
             rankings.append(ranked)
-    sys.stdout.write("\n" + json.dumps({"rankings": rankings, "build_s": build, "query_ms": times}))
+    answer = {"rankings": rankings, "build_s": build, "query_ms": times, "query_cpu_ms": cpu}
+    sys.stdout.write("\n" + json.dumps(answer))
     sys.stdout.flush()
     os._exit(0)  # some peers leave threads behind that never end
 

@@ -261,6 +261,23 @@ def test_many_single_objects_are_packed(store: FileStore) -> None:
     git(store, "fsck", "--strict")
 
 
+def test_many_files_at_once_are_recorded_in_one_file_that_real_git_reads(tmp_path: Path) -> None:
+    folder = tmp_path / "memory"
+    (folder / "team").mkdir(parents=True)
+    for number in range(300):  # two of them say the same
+        (folder / "team" / f"n{number}.md").write_text(f"Room {number or 1} has a lamp.\n")
+    with FileStore(folder) as store:
+        store.remember(a_memory("a.md"))
+        store.catch_up()
+        git(store, "fsck", "--strict")
+        assert git(store, "show", "HEAD~1:team/n299.md") == "Room 299 has a lamp.\n"
+        counted = dict(one.split(": ") for one in git(store, "count-objects", "-v").splitlines())
+        assert counted["in-pack"] == "299"
+        assert int(counted["count"]) < 10
+        store.forget("team/n7.md", purge_history=True)
+        assert "n7.md" not in git(store, "log", "--name-only")
+
+
 def test_a_diff_names_files_that_come_and_go() -> None:
     assert diff_text("a.md", None, b"x\n").splitlines()[:2] == ["--- /dev/null", "+++ b/a.md"]
     assert "-x" in diff_text("a.md", b"x\n", None)

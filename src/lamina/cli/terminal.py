@@ -15,6 +15,7 @@ import termios
 import time
 from collections.abc import Collection, Generator, Sequence
 from contextlib import contextmanager
+from functools import lru_cache
 from typing import Any, TextIO
 
 _STYLES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
@@ -46,6 +47,7 @@ def columns(text: str) -> int:
     return len(text) if text.isascii() else sum(map(_columns_of, text))
 
 
+@lru_cache(maxsize=4096)
 def _columns_of(character: str) -> int:
     import unicodedata
 

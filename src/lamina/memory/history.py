@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 _BRANCH: Any = b"refs/heads/main"
 _DAMAGED = "damaged"  # a file in the repository
 _TREES = 8  # that are kept in memory
+_MANY = 256  # files of one commit that are packed at once: each alone waits for the disk
 _SPARE = 64 * 1024  # bytes on the disk that a commit needs besides its contents, at most
 _TELLING = 12  # bytes of a line by which a nameless copy of a memory is known
 _FILE_MODE = 0o100644
@@ -106,14 +107,18 @@ class History:
             store = repo.object_store
             head = self._head()
             old_tree = self._git_commit(head).tree if head else None
+            new: dict[ObjectID, tuple[Blob, None]] = {}
             blobs: dict[tuple[bytes, ...], ObjectID | None] = {}
             for path, content in changes.items():
-                blob_id = None
-                if content is not None:
-                    blob = Blob.from_string(content)
+                blob = None if content is None else Blob.from_string(content)
+                blobs[tuple(os.fsencode(path).split(b"/"))] = blob.id if blob is not None else None
+                if blob is not None:
+                    new[blob.id] = (blob, None)
+            if len(new) > _MANY:
+                store.add_objects([*new.values()])
+            else:
+                for blob, _ in new.values():
                     store.add_object(blob)
-                    blob_id = blob.id
-                blobs[tuple(os.fsencode(path).split(b"/"))] = blob_id
             tree = self._changed_tree(old_tree, blobs) or self._empty_tree()
             if tree == old_tree:
                 return ""
@@ -227,11 +232,10 @@ class History:
             git = self._git_commit(full)
             store = self._open().object_store
             before = self._git_commit(git.parents[0]).tree if git.parents else None
-            found: list[Change] = []
-            for (old, new), _, (old_id, new_id) in store.tree_changes(before, git.tree):
-                found.append(
-                    Change(os.fsdecode(new or old or b""), self._text(old_id), self._text(new_id))
-                )
+            found = [
+                Change(os.fsdecode(new or old or b""), self._text(old_id), self._text(new_id))
+                for (old, new), _, (old_id, new_id) in store.tree_changes(before, git.tree)
+            ]
             return sorted(found, key=lambda change: change.path)
 
     def versions(self, path: str) -> list[tuple[Commit, bytes | None]]:
@@ -249,8 +253,7 @@ class History:
     def _touches(self, commit: Commit, head: bytes, parent: bytes | None, path: str) -> bool:
         if commit.paths:
             return path in commit.paths
-        before = self._blob_id(parent, path) if parent else None
-        return self._blob_id(head, path) != before
+        return self._blob_id(head, path) != (self._blob_id(parent, path) if parent else None)
 
     def _blob(self, commit: bytes, path: str) -> bytes | None:
         return self._text(self._blob_id(commit, path))
@@ -277,9 +280,8 @@ class History:
         return tree
 
     def _text(self, blob: ObjectID | None) -> bytes | None:
-        if blob is None:
-            return None
-        return cast("Any", self._open().object_store[blob]).as_raw_string()
+        store = cast("Any", self._open().object_store)
+        return None if blob is None else store[blob].as_raw_string()
 
     def _changed_tree(
         self, tree_id: ObjectID | None, blobs: Mapping[tuple[bytes, ...], ObjectID | None]
@@ -373,17 +375,15 @@ class History:
                 yield
         except (*broken, ChecksumMismatch, FileFormatException, NotGitRepository) as error:
             with contextlib.suppress(OSError):
-                (self.folder / _DAMAGED).touch(
-                    mode=0o600
-                )  # the next writer may not come across it itself
+                # The next writer may not come across it itself.
+                (self.folder / _DAMAGED).touch(mode=0o600)
             raise HistoryDamaged(
                 f"The history {self.folder} is damaged ({type(error).__name__}: {error}). "
                 "Memory works on; the next write begins a new history and keeps this one aside."
             ) from error
         except OSError as error:
-            raise MemoryStoreError(
-                f"Can't use the history {self.folder}: {error.strerror or error}."
-            ) from error
+            said = f"Can't use the history {self.folder}: {error.strerror or error}."
+            raise MemoryStoreError(said) from error
 
 
 def names_of(history: History, path: str) -> set[str]:

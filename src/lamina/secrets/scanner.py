@@ -13,7 +13,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import pairwise
 from typing import Any
 
@@ -293,8 +293,10 @@ class Secrets:
         if not self._found:
             return text
 
+        rule_of = cache(self._rule)  # a long text has the same words many times
+
         def masked(run: re.Match[str]) -> str:
-            rule = self._rule(run[0])
+            rule = rule_of(run[0])
             return blank.format(rule) if rule else run[0]
 
         return _RUN.sub(masked, text)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 import re
-from collections import Counter, defaultdict
+from collections import Counter, defaultdict, deque
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import islice
+from itertools import chain, islice
 
 from lamina.text import wording
 from lamina.text.about import negates
@@ -39,19 +39,8 @@ _OPPOSITES = (
     ("over", "under"), ("up", "down"), ("manually", "automatically"), ("immer", "nie"),
 )  # fmt: skip
 _OPPOSITE = {a: b for pair in _OPPOSITES for a, b in (pair, pair[::-1])}
-_SIGNS = {
-    *_NOT,
-    "always",
-    "every",
-    "ever",
-    "please",
-    "must",
-    "should",
-    "now",
-    "use",
-    "uses",
-    "using",
-}
+_POLES = frozenset(_OPPOSITE) - _NOT - {"always"}
+_SIGNS = _NOT.union("always every ever please must should now use uses using".split())  # noqa: SIM905 - a word list
 _TELLING = frozenset(
     """is are was runs run uses use on in at to with via from by lives moved deploys prefers prefer ist sind
     every after begins starts läuft nutzt mit auf est sur usa é""".split()  # noqa: SIM905 - a word list
@@ -122,10 +111,9 @@ class _Said:
     """One sentence of a memory, taken apart: what it speaks of, and what of that may decide."""
 
     text: str
-    about: frozenset[str]  # stems without signs and values
+    about: tuple[str, ...]  # stems without signs and values, each once
     no: bool
     poles: frozenset[str]  # words that have an opposite
-    values: Mapping[str, frozenset[str]]  # by kind: numbers with their unit, days, months
     where: frozenset[str]  # words that narrow it: an environment, a platform, a day of its own
     labels: frozenset[str]  # "plan 12", "#4711": names of things, which differ without a quarrel
     keyed: bool  # "Port: 8080" says of what
@@ -161,11 +149,10 @@ def _quarrels(
     texts: Sequence[tuple[str, str, str]], spoken: Mapping[str, list[tuple[int, int]]]
 ) -> Iterator[tuple[int, int, int, int, str]]:
     """Places of two sentences, the later first, the memories that they stand in, and the reason."""
-    sentences = list(spoken)
-    taken_apart = lru_cache(maxsize=4096)(_taken_apart)
-    about = [tuple(_about(_stripped(one)[1])) for one in sentences]
+    taken_apart = [_taken_apart(one) for one in spoken if not _KEYED.match(one)]
+    about = [one.about for one in taken_apart]
     for first, second, _ in alike_pairs(about, _ALIKE, apart=_MOST_APART):
-        one, other = taken_apart(sentences[first]), taken_apart(sentences[second])
+        one, other = taken_apart[first], taken_apart[second]
         if not _quarrel(one, other):
             continue
         sure = _clearly_about_the_same(one, other)
@@ -205,32 +192,36 @@ def _clearly_about_the_same(one: _Said, other: _Said) -> bool:
     """A few words in common are about the same thing only where the files are, too."""
     mine, theirs = _apart(one, other)
     enough = _ENOUGH if mine or theirs else _ENOUGH - 1
-    return len(one.about & other.about) >= enough
+    return len({*one.about}.intersection(other.about)) >= enough
 
 
-def _apart(one: _Said, other: _Said) -> tuple[frozenset[str], frozenset[str]]:
+def _apart(one: _Said, other: _Said) -> tuple[set[str], set[str]]:
     poles = wording.content_stems(" ".join(one.poles ^ other.poles))
-    return one.about - other.about - poles, other.about - one.about - poles
+    mine, theirs = {*one.about}, {*other.about}
+    return mine - theirs - poles, theirs - mine - poles
 
 
 def _quarrel(one: _Said, other: _Said) -> str:
     """ "" or in what two sentences differ, if they are about the same thing."""
-    mine, theirs = _apart(one, other)
-    shared = len(one.about & other.about)
     if one.where != other.where or one.labels != other.labels or one.keyed or other.keyed:
         return ""
-    rules = one.rule and other.rule and not (mine or theirs)
+    mine, theirs = _apart(one, other)
+    shared, apart = len({*one.about}.intersection(other.about)), len(mine) + len(theirs)
+    rules = one.rule and other.rule and not apart
     if shared < (1 if rules else 2) or max(len(mine), len(theirs)) > 1:
         return ""
-    if one.values == other.values:
-        return _turned(one, other, len(mine) + len(theirs), shared)
-    same = one.no == other.no and one.poles == other.poles and not (mine or theirs)
-    same = same and one.tells and other.tells
-    return _other_value(one.values, other.values) if same else ""
+    same = one.no == other.no and one.poles == other.poles
+    if same and apart:  # before the values, which take long to find
+        name = _other_name(one.text, other.text) if apart == 2 else ""
+        return name if name and _values_of(one.text) == _values_of(other.text) else ""
+    values, others = _values_of(one.text), _values_of(other.text)
+    if values == others:
+        return _turned(one, other, apart, shared)
+    return _other_value(values, others) if same and one.tells and other.tells else ""
 
 
 def _turned(one: _Said, other: _Said, apart: int, shared: int) -> str:
-    """The same said with the opposite sign or word, the other way round, or of another name."""
+    """The same said with the opposite sign or word, or the other way round."""
     if one.no != other.no:
         clear = not apart or (apart == 1 and shared >= _ENOUGH - 1)
         return "one of them says not" if clear and one.poles == other.poles else ""
@@ -238,11 +229,9 @@ def _turned(one: _Said, other: _Said, apart: int, shared: int) -> str:
     if mine or theirs:
         both = len(mine) == len(theirs) == 1 and _OPPOSITE[min(mine)] in theirs
         return f"{min(mine)} / {min(theirs)}" if both and apart <= 1 else ""
-    if not apart:
-        around = {(less, more) for more, less in _COMPARED.findall(one.text.casefold())}
-        turned = around.intersection(_COMPARED.findall(other.text.casefold()))
-        return "the other way round" if turned else ""
-    return _other_name(one.text, other.text) if apart == 2 else ""
+    around = {(less, more) for more, less in _COMPARED.findall(one.text.casefold())}
+    turned = around.intersection(_COMPARED.findall(other.text.casefold()))
+    return "the other way round" if turned else ""
 
 
 def _other_value(one: Mapping[str, frozenset[str]], other: Mapping[str, frozenset[str]]) -> str:
@@ -274,7 +263,7 @@ def _other_name(one: str, other: str) -> str:
 def _stripped(sentence: str) -> tuple[str, str, set[str]]:
     """A sentence without asides, without places and names of things too, and those names."""
     plain = _ASIDE.sub(" ", sentence)
-    bare = _PLACE.sub(" ", plain)
+    bare = _PLACE.sub(" ", plain) if "/" in plain or "`" in plain else plain
     labels = {found.casefold() for found in _LABELLED.findall(bare)}
     if labels:
         bare = _LABELLED.sub(" ", bare)
@@ -289,17 +278,37 @@ def _plain_words(bare: str) -> frozenset[str]:
     return frozenset(word.replace("'", "") for word in wording.words(bare))
 
 
-def _about(bare: str) -> frozenset[str]:
-    rest = [
-        word
-        for word in _plain_words(bare) - _SIGNS
-        if word.isalpha() or not any(map(str.isdigit, word))
-    ]
-    return wording.stems_of(rest) - _NO_MATTER
+def _about(words: frozenset[str]) -> tuple[str, ...]:
+    rest = [word for word in words - _SIGNS if word.isalpha() or not any(map(str.isdigit, word))]
+    return tuple(wording.stems_of(rest) - _NO_MATTER)
 
 
 def _taken_apart(sentence: str) -> _Said:
-    plain, bare, labels = _stripped(sentence)
+    _, bare, labels = _stripped(sentence)
+    words = _plain_words(bare)
+    return _Said(
+        text=sentence,
+        about=_about(words),
+        no=len(words & _NOT) % 2 == 1,
+        poles=_kept(words & _POLES),
+        where=_kept(words & _SCOPES | frozenset(_DATE.findall(sentence)) | _opening(bare)),
+        labels=_kept(frozenset(labels)),
+        keyed=bool(_KEYED.match(sentence)),
+        rule=not words.isdisjoint(_RULES) or bool(_DEFINITE.match(sentence)),
+        tells=not words.isdisjoint(_TELLING),
+    )
+
+
+@lru_cache(maxsize=1024)
+def _kept(few: frozenset[str]) -> frozenset[str]:
+    """One of those that are the same: most sentences have none of these words."""
+    return few
+
+
+@lru_cache(maxsize=4096)
+def _values_of(sentence: str) -> Mapping[str, frozenset[str]]:
+    """By kind: numbers with their unit, days, months, places."""
+    plain, bare, _ = _stripped(sentence)
     words = _plain_words(bare)
     values = {
         "number": frozenset(_values(bare)),
@@ -307,19 +316,7 @@ def _taken_apart(sentence: str) -> _Said:
         "month": words.intersection(_MONTHS) - {"may"},
         "place": frozenset(filter(_is_place, _PLACE.findall(plain))),
     }
-    poles = words & _OPPOSITE.keys()
-    return _Said(
-        text=sentence,
-        about=_about(bare),
-        no=len(words & _NOT) % 2 == 1,
-        poles=poles - _NOT - {"always"},
-        values={kind: found for kind, found in values.items() if found},
-        where=words & _SCOPES | frozenset(_DATE.findall(sentence)) | _opening(bare),
-        labels=frozenset(labels),
-        keyed=bool(_KEYED.match(sentence)),
-        rule=not words.isdisjoint(_RULES) or bool(_DEFINITE.match(sentence)),
-        tells=not words.isdisjoint(_TELLING),
-    )
+    return {kind: found for kind, found in values.items() if found}
 
 
 def _opening(sentence: str) -> frozenset[str]:
@@ -388,7 +385,7 @@ def restated(sentences: Sequence[str], least: float = _RESTATED) -> Iterator[tup
     plain = list(sentences)
     for phrase in _INSTEAD:
         plain = [one.replace(f" {phrase} ", " not ") for one in plain]
-    about = [tuple(_about(_stripped(one)[1])) for one in plain]
+    about = [_about(_plain_words(_stripped(one)[1])) for one in plain]
     for first, second, _ in alike_pairs(about, least):
         one, other = plain[first], plain[second]
         shared = {*about[first]}.intersection(about[second])
@@ -436,39 +433,41 @@ def _short(sentence: str) -> str:
 
 def alike_pairs(
     sets: Sequence[Collection[str]], least: float, *, apart: int | None = None
-) -> Iterator[tuple[int, int, float]]:
-    """Every pair (i < j) whose Jaccard likeness is at least `least`, with the likeness; with `apart`
-    only those of which each has at most so many words that the other lacks. No set has a word twice.
+) -> list[tuple[int, int, float]]:
+    """Every pair (i < j) whose Jaccard likeness is at least `least`, with the likeness, by j, then i; with
+    `apart` only those of which each has at most so many words that the other lacks. No set has a word twice.
 
-    Two sets that alike must share some of their rarest words, so only sets that do are compared.
+    Two sets that are alike must share some of their rarest words, so only sets that do are compared, each
+    with those before it in the order of their sizes.
     """
-    spread: Counter[str] = Counter()
-    for words in sets:
-        spread.update(words)
-    rank = {
-        word: number for number, (_, word) in enumerate(sorted((n, w) for w, n in spread.items()))
-    }
-    by_word: defaultdict[str, list[int]] = defaultdict(list)
-    sharing = [0] * len(sets)
-    for number, words in enumerate(sets):
+    spread = Counter(chain.from_iterable(sets))
+    ranks = {word: rank for rank, word in enumerate(sorted(spread, key=lambda w: (spread[w], w)))}
+    order = sorted(filter(sets.__getitem__, range(len(sets))), key=lambda one: len(sets[one]))
+    ranked = [sorted(map(ranks.__getitem__, sets[one])) for one in order]
+    by_word: defaultdict[int, deque[int]] = defaultdict(deque)
+    sharing: list[int] = []
+    found: list[tuple[int, int, float]] = []
+    first = 0  # those before it are too small
+    for place, words in enumerate(ranked):
         size = len(words)
-        if not size:
-            continue
-        common = max(1, math.ceil(least * size - 1e-9), size - apart if apart is not None else 0)
-        sharing[number] = some = min(_SHARED, 1 + common // 16)
-        rare = sorted(words, key=rank.__getitem__)[: size - common + some]
-        rivals: Counter[int] = Counter()
-        for word in rare:
-            rivals.update(by_word[word])
+        near = size - apart if apart is not None else 0
+        common = max(1, math.ceil(least * size - 1e-9), near)
+        with_larger = max(common, math.ceil(2 * least / (1 + least) * size - 1e-9))
+        sharing.append(min(_SHARED, 1 + common // 16))
+        while len(ranked[first]) < common:
+            first += 1
+        rare = [by_word[word] for word in words[: size - common + sharing[-1]] if word in by_word]
+        for smaller in rare:
+            while smaller and smaller[0] < first:
+                smaller.popleft()
+        rivals = Counter(chain.from_iterable(rare))
         mine = frozenset(words)
-        for other in sorted(one for one, n in rivals.items() if n >= min(some, sharing[one])):
-            small, large = sorted((size, len(sets[other])))
-            if small < least * large or (apart is not None and large - small > apart):
-                continue
-            shared = len(mine.intersection(sets[other]))
-            if apart is not None and large - shared > apart:
-                continue
-            if shared >= least * (small + large - shared):
-                yield other, number, shared / (small + large - shared)
-        for word in rare:
-            by_word[word].append(number)
+        for other in [one for one, n in rivals.items() if n >= sharing[one]]:
+            shared = len(mine.intersection(ranked[other]))
+            both = size + len(ranked[other]) - shared
+            if shared >= near and shared >= least * both:
+                one, two = sorted((order[other], order[place]))
+                found.append((one, two, shared / both))
+        for word in words[: size - with_larger + sharing[-1]]:
+            by_word[word].append(place)
+    return sorted(found, key=lambda pair: (pair[1], pair[0]))
