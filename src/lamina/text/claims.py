@@ -337,17 +337,14 @@ def _names(claim: str, who: str, name: str) -> bool:
 
 # ---- what is plainly a fact
 
-_UNIT, _TOKEN, _LITERAL, _MARKS = (
-    Listed(f"statement.{one}") for one in ("unit", "token", "literal", "marks")
-)
-_AIMS, _SIGNS = Listed("statement.aims"), Listed("statement.signs")
-_DOTTED, _CHINESE_PART = Listed("statement.dotted"), Listed("statement.chinese_part")
-_LONGEST_STATEMENT = 400  # characters
-_LONGEST_NOUN = 4  # words of a part without a verb
-_LONGEST_PHRASE = 8  # … that a number or a place opens
-_LONGEST_SUBJECT = 10  # words
-_LONGEST_TOPIC = 12  # words
-_SHORT_TITLE = 3  # words
+_FORMS = ("unit", "token", "literal", "marks", "aims", "signs", "dotted")
+_UNIT, _TOKEN, _LITERAL, _MARKS, _AIMS, _SIGNS, _DOTTED = (Listed(f"statement.{o}") for o in _FORMS)
+_CHINESE_PART, _CHINESE_WORD = (Listed(f"statement.chinese_{one}") for one in ("part", "words"))
+_CASED = ("wrapped", "past", "before_name")
+_WRAPPED, _PAST, _BEFORE_NAME = (Listed(f"statement.{o}", flags=re.NOFLAG) for o in _CASED)
+_LONGEST_STATEMENT, _SHORT_CHINESE = 400, 8  # characters
+_LONGEST_NOUN, _LONGEST_PHRASE = 8, 12  # words without a verb; … that a number or a place opens
+_LONGEST_SUBJECT, _LONGEST_TOPIC, _SHORT_TITLE = 10, 20, 3  # words
 
 
 @lru_cache
@@ -374,7 +371,7 @@ def no_statement(text: str, name: str = "") -> str:
 
 def order_heard(text: str, heard: Callable[[], Iterable[str]]) -> str:
     """ "" or the order in a text that stands in what was heard."""
-    orders = [classify(one).orders for one in wording.sentences(text)]
+    orders = (classify(one).orders for one in wording.sentences(text))
     given = [wording.fold(order) for order in orders if order]
     told = [wording.fold(words) for words in heard()] if given else []
     return next((order for order in given if any(order in words for words in told)), "")
@@ -383,7 +380,7 @@ def order_heard(text: str, heard: Callable[[], Iterable[str]]) -> str:
 def no_plain_fact(text: str, title: str = "", told: Callable[[str], bool] | None = None) -> str:
     """ "" or the first sentence that does not plainly state a fact about a thing, in English, German or
     Chinese, and was not `told` by the user. What only names what the others state is none."""
-    said = f"{text}\n{title}" if " " in title else text
+    said = _WRAPPED.sub(" ", f"{text}\n{title}" if " " in title else text)
     units = [one for one in map(str.strip, _UNIT.split(said)) if any(map(str.isalnum, one))]
     plain = [one for one in units if states_fact(one) or (told and told(one))]
     known = {stem for one in plain for stem in content_stems(one)}
@@ -394,7 +391,8 @@ def _only_names(topic: str, known: set[str]) -> bool:
     """ "Build time", or words that stand in the statements: it says nothing of its own."""
     words, stems = _TOKEN.findall(topic.casefold()), content_stems(topic)
     short = len(words) <= _SHORT_TITLE and topic.isascii() and ":" not in words
-    fits = short or (len(words) <= _LONGEST_TOPIC and bool(stems) and stems <= known)
+    new = len(stems - known)  # a description says it in words of its own, too
+    fits = short or (len(words) <= _LONGEST_TOPIC and bool(known) and 3 * new <= len(stems))
     return fits and not _guides(topic, words) and not _aims(topic)
 
 
@@ -402,12 +400,15 @@ def states_fact(sentence: str) -> bool:
     """Is it a thing and what it is, has or does, with nothing in it that guides a reader?"""
     bare = _MARKS.sub("", sentence).strip().replace("’", "'")
     plain = _LITERAL.sub("`", bare).rstrip(".;。； ").replace("here's ", "here is ")
+    plain = _BEFORE_NAME.sub(r"\g<0>the ", plain)
     words = _TOKEN.findall(plain.casefold())
     if len(sentence) > _LONGEST_STATEMENT or _aims(bare) or _guides(plain, words):
         return False
     if any("\u3400" <= char <= "\u9fff" for char in plain):
         parts = [one for one in _CHINESE_PART.split(plain) if one.strip()]
-        return bool(parts) and all(map(_states_in_chinese, parts))
+        said = (plain[0] == "`" and len(parts) > 1) or _states_in_chinese(parts[0])
+        rest = (one.strip() for one in parts if not _states_in_chinese(one))
+        return said and all(len(one) <= _SHORT_CHINESE for one in rest)
     clauses: list[tuple[str, list[str]]] = [("", [])]
     for word in words:
         if word in _listed("parts"):
@@ -415,9 +416,11 @@ def states_fact(sentence: str) -> bool:
         else:
             clauses[-1][1].append(word)
     filled = [(joint, part) for joint, part in clauses if part]
-    first = next((n for n, (_, part) in enumerate(filled) if _is_clause(part)), len(filled))
+    mains = (_is_clause(part) or (at in {")", "]"} and _tells(part)) for at, part in filled)
+    first = next((n for n, is_main in enumerate(mains) if is_main), len(filled))
+    labelled = len(filled) > 1 and (plain[0] == "`" or "**" in sentence[:5])
     return (
-        first < len(filled)
+        (first < len(filled) or labelled or plain[:1].isdigit())  # "`f()` — a reader", "8 of 9"
         and all(_is_phrase(part) and _is_thing(part) for _, part in filled[:first])
         and all(_goes_on(joint, part) for joint, part in filled[first + 1 :])
     )
@@ -425,17 +428,16 @@ def states_fact(sentence: str) -> bool:
 
 def _aims(bare: str) -> bool:
     """Does it hold a command, an address, an account, a question, a quotation or markup?"""
-    for code in _LITERAL.findall(bare):
-        first, space, _ = code.strip('`" ').partition(" ")
-        if (space and first in _listed("commands")) or _AIMS.search(code):
-            return True
+    codes = [one.strip('`" ').partition(" ") for one in _LITERAL.findall(bare)]
+    runs = any(space and first in _listed("commands") for first, space, _ in codes)
     plain = _LITERAL.sub("`", bare)
     ends = {one.rpartition(".")[2] for one in _DOTTED.findall(plain.casefold())}
-    return bool(_SIGNS.search(plain) or _AIMS.search(plain) or ends & _listed("hosts"))
+    return bool(runs or _SIGNS.search(plain) or _AIMS.search(bare) or ends & _listed("hosts"))
 
 
 def _guides(sentence: str, words: Sequence[str]) -> bool:
-    wide = not sentence.isascii() and any(map(sentence.__contains__, _listed("chinese_guides")))
+    bare = _CHINESE_WORD.sub(" ", sentence)
+    wide = not bare.isascii() and any(map(bare.__contains__, _listed("chinese_guides")))
     known = not _listed("guides", "german_guides").isdisjoint(words)
     return wide or known or bool(_guiding().search(sentence))
 
@@ -443,8 +445,9 @@ def _guides(sentence: str, words: Sequence[str]) -> bool:
 def _is_clause(words: Sequence[str]) -> bool:
     """A thing, then a verb that says what it is, has or does."""
     for at, word in enumerate(words[: _LONGEST_SUBJECT + 1]):
-        opens = at > 0 or (word.endswith("s") and word in _listed("verbs"))
-        if opens and _is_thing(words[:at]) and _tells(words[at:]):
+        does = word.endswith("s") and word in _listed("verbs")
+        did = _PAST.match(word) and words[1:] and words[1] in {"`", *_listed("places")}
+        if (at or does or did) and _is_thing(words[:at]) and _tells(words[at:]):
             return True
     return False
 
@@ -454,7 +457,7 @@ def _is_thing(subject: Sequence[str]) -> bool:
     behind = (*subject[1:], "")
     acts = any(
         word.removesuffix("'s") in _listed("people")
-        and (not after or after in _listed("places") or word.endswith("'s"))
+        and (word.endswith("'s") or after in {"", *_listed("places")} or _tells((after,)))
         for word, after in zip(subject, behind, strict=False)
     )
     return not acts and not (subject and subject[0].endswith("ing"))
@@ -464,31 +467,34 @@ def _tells(rest: Sequence[str]) -> bool:
     """A verb of the list, and behind a form of "to be" a state, a noun or a place."""
     verb, last = rest[0], rest[-1]
     if verb in _listed("copula"):
-        behind = [one for one in rest[1:] if one not in _listed("between")]
-        behind = behind[1:] if len(behind) > 1 and behind[0].endswith("ly") else behind
-        state = behind[0] if behind else ""
-        known = state in _listed("made", "states", "places")
-        return known or not state.isalpha() or state.endswith((*_listed("adjectives"),))
+        behind = [one for one in rest[1:] if one not in _listed("between")] or [""]
+        state = behind[1] if len(behind) > 1 and behind[0].endswith("ly") else behind[0]
+        ends = _listed("adjectives", "happened") if verb[0] == "w" else _listed("adjectives")
+        known = state in _listed("made", "states", "places") or state.endswith((*ends,))
+        return known or not state.isalpha()
     if verb in _listed("german_verbs"):
         is_made = verb in _listed("german_copula") and last.islower()
         done = is_made or last.startswith("ge") or last.endswith(("iert", "en"))
         return len(rest) > 1 and (not done or last in _listed("german_made"))
-    return verb in _listed("verbs", "having")
+    return verb in _listed("verbs", "having") or bool(_PAST.match(verb))
 
 
 def _is_phrase(words: Sequence[str]) -> bool:
     """A noun, a place, a number; no verb fits into so few words unseen."""
     opens = words[0] in _listed("opens") or words[0].endswith("ing") or words[0][0].isdigit()
     longest = _LONGEST_PHRASE if opens else _LONGEST_NOUN
-    return len(words) <= longest and {"to", "zu"}.isdisjoint(words)
+    fits = len(words) <= longest and {"to", "zu"}.isdisjoint(words)
+    return fits and not (len(words) > 2 and _bids(words))
+
+
+def _bids(words: Sequence[str]) -> bool:
+    return f"{words[0]}s" in _listed("verbs", "orders")  # "scan all sites"
 
 
 def _goes_on(joint: str, words: Sequence[str]) -> bool:
-    if _is_clause(words) or _tells(words):
-        return True
-    return joint not in _listed("relative") and _is_phrase(words)
+    alone = joint not in _listed("relative") and _is_phrase(words)
+    return alone or _is_clause(words) or (_tells(words) and (joint.isalpha() or not _bids(words)))
 
 
 def _states_in_chinese(clause: str) -> bool:
-    places = ((clause.find(verb), verb) for verb in _listed("chinese_verbs"))
-    return any(at > 0 and not clause.endswith(verb) for at, verb in places)
+    return any(clause.find(v) > 0 and not clause.endswith(v) for v in _listed("chinese_verbs"))
