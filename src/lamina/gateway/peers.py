@@ -43,8 +43,7 @@ class Peer:
     """One connection."""
 
     def __init__(self, role: type[h11.CLIENT | h11.SERVER], line: Line) -> None:
-        self._role, self._renewed = role, False
-        self.past = False  # h11 has not seen all of this message
+        self._role, self._renewed, self.past = role, False, False  # h11 has not seen all of it
         self.talk = h11.Connection(role, max_incomplete_event_size=PIECE)
         self._reader, self._writer = line
         self.since = 0.0  # when it was last used
@@ -65,12 +64,10 @@ class Peer:
                 return event  # pyright: ignore[reportReturnType] - the other two are handled above
 
     async def body(self, size: int) -> bytes:
-        """All of a request's body of this length; but for its beginning past h11, which copies it
-        three times. Raises h11.RemoteProtocolError, ConnectionError."""
-        pieces, event = list[bytes](), self.talk.next_event()
-        while isinstance(event, h11.Data):
+        """All of a request's body; but for its beginning past h11, which copies it three times."""
+        pieces = list[bytes]()
+        while isinstance(event := self.talk.next_event(), h11.Data):
             pieces.append(bytes(event.data))
-            event = self.talk.next_event()
         if event is h11.NEED_DATA:
             self.past = True
             try:
@@ -120,17 +117,15 @@ class Peer:
             self.watch(self._left)
 
     def wakes(self) -> bool:
-        """Whether another message can be sent on it; what was said unasked would be taken for its
-        answer."""
+        """Whether another message can be sent on it: what was said unasked would be its answer."""
         unasked = self._reader.read(1)
         try:
             unasked.send(None)
         except (StopIteration, OSError):
             return False
         unasked.close()
-        idle = self.talk.our_state is h11.IDLE and self.talk.their_state is h11.IDLE
-        fresh = time.monotonic() - self.since < _IDLE
-        return idle and fresh and not self._writer.is_closing()
+        fresh = time.monotonic() - self.since < _IDLE and not self._writer.is_closing()
+        return fresh and self.talk.our_state is self.talk.their_state is h11.IDLE
 
     def rest(self) -> bool:
         """The message is over; whether there can be another one."""

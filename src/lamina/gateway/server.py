@@ -29,7 +29,6 @@ _ASKS = 20.0  # seconds in which somebody on a new line must ask, where stranger
 _UNKNOWN = 401, "This gateway wants its token: in the base URL, as http://HOST:PORT/t/TOKEN."
 _OWN_WISH = (b"none", b"same-origin")  # what a browser says of a request that no page made
 _LOOKS = 5.0  # seconds between two looks at what a provider is about to forget
-_TRIM, _MAP, _ROOM = -1, -3, 8 * 2**20  # mallopt's; bytes that stay with us
 _ANSWERS = 60.0  # seconds in which it must answer a request of our own
 
 
@@ -51,7 +50,8 @@ class Gateway:
         self.port = int(self._server.sockets[0].getsockname()[1])
         name = f"[{host}]" if ":" in host else host
         self.url = f"http://{name}:{self.port}"
-        _keep_room()
+        with suppress(AttributeError, OSError):  # glibc would give back the room of each long body
+            list(map(ctypes.CDLL(None).mallopt, (-1, -3), (2**23, 2**23)))  # M_TRIM…, M_MMAP…
         if self._upstream.is_here(self.port):
             await self.close()
             raise LaminaError(f"{self._upstream.url} is this gateway itself. Name another one.")
@@ -122,14 +122,12 @@ class Gateway:
     async def _one(self, client: Peer, came: h11.Request) -> None:
         said, request = self._refusal(came), self._admitted(came)
         if said or request is None:
-            await _say(client, *(said or _UNKNOWN))
-            return
+            return await _say(client, *(said or _UNKNOWN))
         call, body = await self._looked_at(client, request)
         try:
             provider = await self._sent(client, request, call, body)
             if provider is not None:
-                task = asyncio.current_task()
-                client.watch(task.cancel if task is not None else None)
+                client.watch(getattr(asyncio.current_task(), "cancel", None))
                 await self._answered(client, provider, request, call)
         finally:
             client.watch(None)
@@ -170,10 +168,9 @@ class Gateway:
         pieces: list[bytes] = []
         if self._desk is None or not self._desk.wants(request):
             return None, pieces
-        told, size = dict(request.headers).get(b"content-length"), 0
-        if told and int(told) <= _MOST_READ and not client.talk.they_are_waiting_for_100_continue:
-            body = await client.body(int(told))
-            return await self._desk.before(request, body), [body]
+        told, size = int(dict(request.headers).get(b"content-length", 0)), 0
+        if 0 < told <= _MOST_READ and not client.talk.they_are_waiting_for_100_continue:
+            return await self._desk.before(request, body := await client.body(told)), [body]
         while size <= _MOST_READ:
             event = await client.next()
             if isinstance(event, h11.EndOfMessage):
@@ -251,28 +248,19 @@ class Gateway:
         await self._upstream.done_with(provider, last=ends_line(answer))
 
 
-def _keep_room() -> None:
-    """glibc gives the room of a large body back to the kernel, to ask for each of its pages again."""
-    with suppress(AttributeError, OSError):
-        mallopt = ctypes.CDLL(None).mallopt
-        for option in _TRIM, _MAP:
-            mallopt(option, _ROOM)
-
-
 async def _relayed(
     client: Peer, provider: Peer, request: h11.Request, answer: h11.Response, call: Call | None
 ) -> None:
     if call is not None:
         call.answer(answer)
     status, headers = answer.status_code, passed_on(answer)
-    head = h11.Response(status_code=status, headers=headers, reason=answer.reason)
+    await client.say(h11.Response(status_code=status, headers=headers, reason=answer.reason))
     frame = framing_of(answer, request)
     if frame is not None:
-        await _streamed(client, provider, frame, call, client.talk.send(head) or b"")
+        await _streamed(client, provider, frame, call)
         if not ends_line(request):
             client.renew(client.take_over())
         return
-    await client.say(head)
     while not isinstance(event := await provider.next(), h11.EndOfMessage):
         if isinstance(event, h11.Data):
             if call is not None:
@@ -286,27 +274,24 @@ async def _relayed(
 
 
 async def _streamed(
-    client: Peer, provider: Peer, frame: Counted | Chunked, call: Call | None, head: bytes
+    client: Peer, provider: Peer, frame: Counted | Chunked, call: Call | None
 ) -> None:
-    """Pass a body on as it comes, up to its end; its head with what of it is there."""
+    """Pass a body on as it comes, up to its end."""
     data, end = provider.take_over(), -1
-    if not data:
-        await client.write(head)
-        head = b""
     while end < 0:
         if not data and not (data := await provider.read()):
             raise h11.RemoteProtocolError("it broke off")
         try:
             said, end = frame.follow(data)
         except h11.RemoteProtocolError:
-            await client.write(head + data)
+            await client.write(data)
             raise
         if call is not None:
             call.take(said)
             if end >= 0:
                 call.ended()  # before the client can ask again
-        await client.write(head + (data if end < 0 else data[:end]))
-        head, data = b"", b"" if end < 0 else data[end:]
+        await client.write(data if end < 0 else data[:end])
+        data = b"" if end < 0 else data[end:]
     if not data:  # what comes after an answer belongs to nobody
         provider.renew()
 
