@@ -46,8 +46,19 @@ def cases() -> Iterator[Case]:
             given.update({field: value} if field in given else {"description": part})
         said = unescaped(memory)
         shown = f"{given['name']}\n{said}" if given["name"] and talk == "T" else said
-        one = Try(kind, language, kept, talk_of(talk, shown), said, given["description"], given["name"], given["key"])  # fmt: skip
-        yield Case(one, given["way"], given["into"] == "same", given["path"], given["pull"], given["does"])  # fmt: skip
+        one = Try(
+            kind,
+            language,
+            kept,
+            talk_of(talk, shown),
+            said,
+            given["description"],
+            given["name"],
+            given["key"],
+        )
+        yield Case(
+            one, given["way"], given["into"] == "same", given["path"], given["pull"], given["does"]
+        )
 
 
 def talk_of(talk: str, said: str) -> tuple[tuple[str, str], ...]:
@@ -65,7 +76,9 @@ def talk_of(talk: str, said: str) -> tuple[tuple[str, str], ...]:
 
 def topic(proposal: Proposal) -> bytes:
     """With its further keys, those without a value too."""
-    content = new_topic(name=proposal.name, description=proposal.description, type=proposal.type, body=proposal.body)  # fmt: skip
+    content = new_topic(
+        name=proposal.name, description=proposal.description, type=proposal.type, body=proposal.body
+    )
     keys = "".join(f"{key}: {value}".rstrip() + "\n" for key, value in proposal.extra.items())
     return content.replace(b"\n---\n", f"\n{keys}---\n".encode(), 1)
 
@@ -78,11 +91,16 @@ def stated(case: Case) -> again.Found:
     for number, quotes in enumerate(evidences(case.forged, proposal)):
         for writer in ("agent", "extraction"):
             gate = context_of(case.forged.talk)
-            with tempfile.TemporaryDirectory() as folder, FileStore(Path(folder) / "memory", gate=gate) as store:  # fmt: skip
+            with (
+                tempfile.TemporaryDirectory() as folder,
+                FileStore(Path(folder) / "memory", gate=gate) as store,
+            ):
                 reason = again.put(store, proposal, quotes, writer)
                 disk = again.on_disk(store, proposal.path)
             if not reason:
-                return again.Found(True, f"{writer}, {'a chosen quote' if number else 'quotes found'}", disk)  # fmt: skip
+                return again.Found(
+                    True, f"{writer}, {'a chosen quote' if number else 'quotes found'}", disk
+                )
             why = why or reason
         if case.way == "learnt":
             break
@@ -91,19 +109,40 @@ def stated(case: Case) -> again.Found:
 
 def main() -> int:
     again.topic = topic
-    lines = ["| way | kind | language | pull | memory | got in | why, or what stands on disk |", "|---|---|---|---|---|---|---|"]  # fmt: skip
+    lines = [
+        "| way | kind | language | pull | memory | got in | why, or what stands on disk |",
+        "|---|---|---|---|---|---|---|",
+    ]
     counted: Counter[str] = Counter()
     for case in cases():
         one = case.forged
         found = stated(case) if case.way in FACTS else again.tried(case)
-        part = {"fact": "A orders", "learnt": "C facts", "honest": "C words"}.get(case.way, "B forged")  # fmt: skip
-        keys = (part, f"{part} {case.way}", f"{part} {one.language}", f"{part} {one.kind}", f"{part} pull {case.pull}")  # fmt: skip
+        part = {"fact": "A orders", "learnt": "C facts", "honest": "C words"}.get(
+            case.way, "B forged"
+        )
+        keys = (
+            part,
+            f"{part} {case.way}",
+            f"{part} {one.language}",
+            f"{part} {one.kind}",
+            f"{part} pull {case.pull}",
+        )
         for key in dict.fromkeys(keys):
             counted[f"{key}: {'in' if found.got_in else 'out'}"] += 1
-        shown = " ".join(filter(None, (one.memory, one.name and f"[{one.name}]", one.key, case.path)))  # fmt: skip
+        shown = " ".join(
+            filter(None, (one.memory, one.name and f"[{one.name}]", one.key, case.path))
+        )
         pull = f"{case.pull}: {case.does}" if case.pull else ""
         more = found.disk.partition("---\n")[2]
-        cells = (case.way, one.kind, one.language, pull, shown, "yes" if found.got_in else "no", f"{found.why} {more}".strip())  # fmt: skip
+        cells = (
+            case.way,
+            one.kind,
+            one.language,
+            pull,
+            shown,
+            "yes" if found.got_in else "no",
+            f"{found.why} {more}".strip(),
+        )
         lines.append("| " + " | ".join(re.sub(r"[\n|]+", " / ", cell) for cell in cells) + " |")
     print("\n".join(f"{key} {count}" for key, count in sorted(counted.items())))
     if "-v" in sys.argv:
