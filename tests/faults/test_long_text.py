@@ -13,8 +13,9 @@ import pytest
 from lamina.layers.extraction.evidence import take_evidence
 from lamina.local.extractor import extract
 from lamina.text.asks import asks_to_forget, find_order, told, wishes_in
-from lamina.text.claims import speaks_of, statements
+from lamina.text.claims import statements
 from lamina.text.dates import with_absolute_dates
+from lamina.text.own_words import speaks_of
 from lamina.text.wishes import wish_in
 
 LENGTH = 30_000

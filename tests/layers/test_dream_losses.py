@@ -589,6 +589,32 @@ def test_no_word_of_the_user_comes_to_stand_below_anothers_heading() -> None:
     assert "Ask before deleting." in Moved([never, ask], {}).lines(first, lambda _: True)
 
 
+@pytest.mark.spec("L6.4")
+def test_a_reason_stays_with_its_rule() -> None:
+    why, other = "**Why:** was late twice.", "**Why:** the old one burned."
+    call = a_memory("a.md", type="feedback", body=f"Call Ben first.\n{why}\n")
+    ask = a_memory("b.md", type="feedback", body="Ask Eva early.\n")
+    oven = a_memory("c.md", type="feedback", body=f"Use the new oven.\n{other}\n")
+
+    def kept(*lines: str) -> set[str]:
+        merged = replace(call, body="\n".join(lines))
+        return {*Moved([call, ask, oven], {}).lines(merged, lambda _: True)} & {*lines}
+
+    assert why not in kept("Call Ben first.", "Ask Eva early.", why)
+    assert why in kept("Call Ben first.", why, "Ask Eva early.")
+    both = "**Why:** was late twice. the old one burned."
+    assert both in kept("Call Ben first.", "Use the new oven.", both)
+
+
+@pytest.mark.spec("L6.4")
+@pytest.mark.parametrize("mark", ["❌", "👎", "🚫", "⛔"])
+def test_no_mark_turns_a_description_round(mark: str) -> None:
+    before = a_memory("a.md", type="feedback", description="Use tabs.", body="Use tabs.\n")
+    now = replace(before, description=f"{mark} Use tabs.")
+    assert f"description: {now.description}" not in Moved([before], {}).lines(now, lambda _: True)
+    assert "description: Use tabs." in Moved([before], {}).lines(before, lambda _: True)
+
+
 def test_a_dream_that_is_put_into_words_does_not_spell_out_its_files() -> None:
     step = DreamStep(changes=(Change("heron.md", b"It counts boats.", None),))
     assert "boats" not in repr(DreamResult("completed", "Done.", step))

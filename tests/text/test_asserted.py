@@ -12,7 +12,7 @@ from lamina.memory.gate import GateContext, decide
 from lamina.messages import Origin
 from lamina.text.about import without_wish
 from lamina.text.asks import question_in, told
-from lamina.text.claims import speaks_of
+from lamina.text.own_words import speaks_of
 from lamina.text.wishes import wish_in
 
 pytestmark = pytest.mark.spec("L5.6")

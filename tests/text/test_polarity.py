@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from lamina.local.standing import Moved
 from lamina.memories import Evidence, Memory, Proposal
 from lamina.memory.gate import GateContext, decide
-from lamina.text.about import Message, in_place
+from lamina.text.about import Message
 from lamina.text.asks import turned_round
+from lamina.text.wording import in_place
 
 
 @pytest.mark.spec("L5.6")
@@ -108,6 +109,15 @@ def test_what_says_nothing_may_be_left_out(message: str, claim: str) -> None:
     assert Message(message).holds(claim)
 
 
+@pytest.mark.parametrize(
+    "head", ["Forget that we are a bank.", "Vergiss, dass wir eine Bank sind."]
+)
+@pytest.mark.parametrize("rule", ["Never ask me for a stamp.", "Frag mich nie zweimal."])
+def test_what_holds_only_if_something_is_forgotten_is_no_rule(head: str, rule: str) -> None:
+    assert not Message(f"{head} {rule}").holds(rule)
+    assert Message(rule).holds(rule)
+
+
 _ON_TESTS = [f"The test in part {n} is red, look at the log of it" for n in range(40)]
 _RULE = "Always write a test before the code."
 
@@ -149,6 +159,11 @@ def test_what_is_taken_back_later_is_not_held(rule: str, later: str) -> None:
         ("**Given up**\n\n- tea", "- tea"),
         ("Given up\n========\ntea", "tea"),
         ("3² metres", "32 metres"),
+        ("What I gave up\n- tea", "- tea"),
+        ("Never again.\n\n- tea", "- tea"),
+        ("*Given up*\n\ntea", "tea"),
+        ("【戒了】\n- 茶", "- 茶"),
+        ("Nie wieder –\ntea", "tea"),
     ],
 )
 def test_a_line_that_hangs_under_something_else_is_not_in_its_place(before: str, now: str) -> None:

@@ -14,9 +14,16 @@ from functools import cached_property, lru_cache
 from itertools import chain, takewhile
 
 from lamina.memories import Memory
-from lamina.text.about import leans, letters, read_under
+from lamina.text.about import leans, letters, turns_round
 from lamina.text.claims import carries, fenced_blocks, headings, negations, same_words, statements
-from lamina.text.wording import content_stems, missing_tokens, sentences, spaced, words
+from lamina.text.wording import (
+    content_stems,
+    missing_tokens,
+    read_under,
+    sentences,
+    spaced,
+    words,
+)
 
 THE_USERS = ("user", "feedback")
 _MARKS = re.compile(
@@ -244,17 +251,27 @@ class Moved:
                 group.clear()
         lost = {unit[0] for n, unit in enumerate(said) if n not in came}
         found = {unit[0]: [came[n]] for n, unit in enumerate(said) if unit[0] not in lost}
-        reasons = {unit: one.path for one in taken for _, units in _reasons(one) for unit in units}
-        for line, units in _reasons(memory):
-            if units and reasons.keys() >= {*units}:
-                found[line] = [reasons[unit] for unit in units]
+        reasons = {
+            (unit, rules[-1:]): one.path
+            for one in taken
+            for _, units, rules in _reasons(one)
+            for unit in units
+        }
+        for line, units, rules in _reasons(memory):
+            # One line may tell the reasons of several rules, the last above it among them.
+            own = [reasons[unit, rules[-1:]] for unit in units if (unit, rules[-1:]) in reasons]
+            near = [[reasons.get((unit, (rule,)), "") for rule in rules] for unit in units]
+            several = own and "*why" in line.casefold() and all(map(any, near))
+            if units and (several or len(own) == len(units)):
+                found[line] = [*filter(None, chain(own, *near))]
         for key in ("name", "description"):
             heads = {letters(getattr(one, key)): one.path for one in taken}
             left = head = spaced(getattr(memory, key))
             for one in sorted(filter(None, heads), key=len, reverse=True):
                 for begun in (one, one[:1].upper() + one[1:]):
                     left = left.replace(begun, "\n")
-            if head and not words(left.replace("and", "").replace("und", "")):
+            between = left.replace("and", "").replace("und", "")
+            if head and not words(between) and not turns_round(between):
                 found[f"{key}: {getattr(memory, key)}"] = [
                     heads[one] for one in heads if one[1:] in head
                 ]
@@ -302,14 +319,16 @@ def _read(memory: Memory) -> list[tuple[str, str, tuple[str, ...]]]:
     ]
 
 
-def _reasons(memory: Memory) -> Iterator[tuple[str, list[tuple[str, str]]]]:
-    """Each line that explains something and its sentences, those that say when with what they limit."""
-    above = ""
+def _reasons(memory: Memory) -> Iterator[tuple[str, list[str], tuple[str, ...]]]:
+    """Each line that explains something, its sentences, and the lines that they may explain."""
+    above, explained = tuple[str, ...](), False
     for line in filter(str.strip, map(str.rstrip, memory.body.splitlines())):
-        if _EXPLAINS.match(line):
-            yield line, [(one, "" if "*why" in line.casefold() else above) for one in _units(line)]
+        explains = _EXPLAINS.match(line)
+        if explains:
+            yield line, _units(line), above
         else:
-            above = letters(line)
+            above = (*(() if explained else above), letters(line))
+        explained = bool(explains)
 
 
 def _units(line: str) -> list[str]:

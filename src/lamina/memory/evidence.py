@@ -14,7 +14,7 @@ from itertools import takewhile
 
 from lamina.memories import LABEL, Evidence, Memory, Proposal
 from lamina.memory.naming import link_targets, title_of, without_links
-from lamina.memory.removal import KEPT_BY_US
+from lamina.memory.topics import said_by_keys
 from lamina.messages import Origin
 from lamina.text import about, wording
 from lamina.text.about import Message, made_of, same_sentence
@@ -345,12 +345,7 @@ def why_unfounded(proposal: Proposal, claim: str, record: Record) -> str:
 
 def claimed_text(proposal: Proposal, memories: Iterable[Memory], vouched: str) -> str:
     """What the memory says beside its title, without links to memories there are and proven lines."""
-    keys = [
-        value
-        for key, value in proposal.extra.items()
-        if key.casefold() not in KEPT_BY_US or (" " in value and any(map(str.isalpha, value)))
-    ]
-    heads = "\n".join([proposal.description, proposal.hook, *keys, ""])
+    heads = "\n".join([proposal.description, proposal.hook, *said_by_keys(proposal.extra), ""])
     linked = "[[" in heads or "[[" in proposal.body
     targets = link_targets(memories) if linked else set[str]()
     sources = _standing(vouched, proposal.type, targets)
@@ -361,7 +356,7 @@ def claimed_text(proposal: Proposal, memories: Iterable[Memory], vouched: str) -
     }
     said, body = (without_links(one, targets).splitlines() for one in (heads, proposal.body))
     if proposal.type in ("user", "feedback"):
-        stands = about.in_place(body, without_links(vouched, targets).splitlines())
+        stands = wording.in_place(body, without_links(vouched, targets).splitlines())
         body = [line for line, there in zip(body, stands, strict=True) if not there]
     else:
         said, body = [*said, *body], []
@@ -390,7 +385,7 @@ def _read_wrongly(proposal: Proposal, vouched: str, claim: str) -> str:
     lines = [line for line in proposal.body.splitlines() if line.strip()]
     new = {*map(wording.spaced, claim.splitlines())}
     known = {*map(wording.spaced, vouched.splitlines())} if new else set[str]()
-    for line, under in zip(lines, about.read_under(lines), strict=True):
+    for line, under in zip(lines, wording.read_under(lines), strict=True):
         if wording.spaced(line) in new and not _TEMPLATE_WORDS.match(line.strip(" -*_")):
             for head in under:
                 if head in known and (not head.startswith(("#", "**")) or about.negates(head)):
@@ -485,13 +480,18 @@ def no_fact(proposal: Proposal, text: str, record: Record) -> str:
     if found or not (proposal.session or proposal.evidence):
         return found
     support = _supported(proposal, record)
-    typed = "\n".join([*(one.text for one in support.messages), *support.days])
+    each = [message.stated() for message in support.messages]
+    typed = [one for said in each for one in (*said, " ".join(said))]
 
     def told(one: str) -> bool:
-        return _share(one, typed) >= _NEEDED_SHARE and not wording.missing_tokens(one, typed)
+        return any(
+            _share(one, said) >= _NEEDED_SHARE
+            and not wording.missing_tokens(one, "\n".join([said, *support.days]))
+            and about.denials(one) == about.denials(said)
+            for said in typed
+        )
 
-    lines = "\n".join(told_apart(text))
-    found = no_plain_fact(lines, proposal.name, told if support.messages else None)
+    found = no_plain_fact("\n".join(told_apart(text)), proposal.name, told)
     return f"may guide whoever reads it: {_short(found)}" if found else ""
 
 

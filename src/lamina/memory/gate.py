@@ -18,7 +18,7 @@ from lamina.memory import evidence
 from lamina.memory.index import pointers_of
 from lamina.memory.known import Familiar, Listed, stems_said
 from lamina.memory.leaks import Leak, leaks_in, leaks_of, new_leaks, secrets_of
-from lamina.memory.naming import file_name, grounded, misnames, sums_up, why_bad_name
+from lamina.memory.naming import grounded, sums_up, why_bad_name, why_misnamed
 from lamina.memory.removal import Saying, clauses, still_said, taken_back
 from lamina.messages import Origin
 from lamina.text import wording
@@ -432,11 +432,8 @@ def _why_inbox(proposal: Proposal, context: GateContext, forgotten: str) -> tupl
         return f"the user had this forgotten {forgotten}", origin
     if unproven and proposal.type in ("user", "feedback"):
         return f"a {proposal.type} memory needs the user's own word, and {unproven}", origin
-    if proposal.type in ("user", "feedback") and context.known.get(proposal.path) is None:
-        titles = (proposal.name, proposal.description, *proposal.body.splitlines())
-        if misnames(proposal.path, proposal.type, titles):
-            name = file_name(proposal.type, proposal.description)
-            return f"its file's name says what it does not: call it {name}", origin
+    if context.known.get(proposal.path) is None and (why := why_misnamed(proposal)):
+        return why, origin
     if unproven:
         text = evidence.claimed_text(new, context.known, known)
         what = evidence.no_fact(new, text, record)
@@ -485,6 +482,8 @@ def _what_is_new(proposal: Proposal, context: GateContext, vouched: str) -> tupl
     old = context.known.get(proposal.path)
     if old is None or (proposal.type in ("user", "feedback") and old.type != proposal.type):
         return proposal, vouched
+    extra = {key: one for key, one in proposal.extra.items() if old.extra.get(key) != one}
+    proposal = dataclasses.replace(proposal, extra=extra)
     standing = f"name: {old.name}\ndescription: {old.description}\n{old.body}"
     if proposal.type in ("user", "feedback"):
         return proposal, standing

@@ -10,11 +10,12 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 
-from lamina.memories import Memory
+from lamina.memories import Memory, Proposal
 from lamina.memory.index import short_hook
 from lamina.secrets import secrets_in
 from lamina.text.about import NEGATION, limits, negates, plain_words
 from lamina.text.asks import find_order, permits, turned_round
+from lamina.text.claims import guides
 from lamina.text.wording import content_stems, fold, missing_tokens, sentences, spaced
 
 _PART = re.compile(r"[a-z0-9_-]{1,80}")
@@ -125,6 +126,22 @@ def why_bad_name(path: str, existing: Iterable[str] = ()) -> str:
     for other in existing:
         if other.casefold() == folded:
             return f"{printable(path)} differs from {printable(other)} only in upper and lower case"
+    return ""
+
+
+def why_misnamed(proposal: Proposal) -> str:
+    """ "" or why the name of a new memory or of its file says what the memory does not. A name of the
+    user's word is held against theirs elsewhere, one with spaces is judged as a sentence."""
+    kind, name = proposal.type or "project", proposal.name
+    texts = (proposal.description, *proposal.body.splitlines())
+    if misnames(proposal.path, kind, (name, *texts)):
+        better = file_name(kind, proposal.description)
+        return f"its file's name says what it does not: call it {better}"
+    stands = any(name.rstrip("…") in fold(one) for one in texts)  # and is judged there
+    judged = kind not in ("user", "feedback") and " " not in name and not stands
+    spelled = re.sub(r"[_-]+", " ", name)
+    if judged and (guides(spelled) or misnames(f"{kind}_{name}.md", kind, texts)):
+        return f"its name says what it does not: “{name[:60]}”"
     return ""
 
 

@@ -14,14 +14,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from lamina.memories import LABEL, Memory, Parted
+from lamina.memory.topics import KEPT_BY_US
 from lamina.text import wording
 from lamina.text.asks import asks_to_forget, told, wishes_in
 from lamina.text.claims import carries, fenced_blocks, judge, overturns, said_in, statements
 from lamina.text.lists import Listed, words
 from lamina.text.wishes import wish_in
 
-# Frontmatter that says when or how a memory is kept, and nothing else.
-KEPT_BY_US = frozenset(("said", "due", "modified", "created", "updated", "pinned", "source"))
 _CLAUSES = re.compile(r"[,;]\s+|(?<=[.!?])\s+")
 _HEADING = re.compile(r"^#{1,6}[ \t]+(.*?)[ \t#]*$", re.MULTILINE)
 _SHOWN = re.compile(r"`[^`\n]*\s[^`\n]*`")

@@ -15,6 +15,12 @@ from typing import NamedTuple
 from lamina.errors import MemoryStoreError
 from lamina.memories import MEMORY_TYPES, Memory, MemoryType
 
+# Frontmatter that says when or how a memory is kept, and nothing else.
+KEPT_BY_US = frozenset(
+    "said due modified created updated pinned source originsessionid node_type".split()  # noqa: SIM905 - a word list
+)
+_WORD_ENDS = re.compile(r"[_.-]+|(?<=[a-z])(?=[A-Z])")
+
 HEAD_LINES = 30
 HEAD_BYTES = 4096
 _BOM = "\ufeff"
@@ -443,3 +449,15 @@ def heading(path: str, saved: float, now: float, stale_days: float = 1.0) -> str
     line = f"Memory (saved {age_words(saved, now)}): {path}"
     note = caveat(saved, now, stale_days)
     return f"{line}\n{note}" if note else line
+
+
+def said_by_keys(extra: Mapping[str, str]) -> list[str]:
+    """What further frontmatter says, in keys of several words as in values."""
+    said: list[str] = []
+    for key, value in extra.items():
+        spelled, ours = " ".join(_WORD_ENDS.split(key)), key.casefold() in KEPT_BY_US
+        if " " in spelled and not ours:
+            said.append(spelled)
+        if not ours or (" " in value and any(map(str.isalpha, value))):
+            said.append(value)
+    return said

@@ -90,7 +90,6 @@ _MARKS = _TYPOGRAPHY | str.maketrans(
 )  # fmt: skip
 _TOKEN = re.compile(r"[\u3400-\u9fff]|[^\W\u3400-\u9fff]+(?:['.,@/:+#-][^\W\u3400-\u9fff]+)*|\S")
 _BULLET = re.compile(r"^\s*[-*+•–]\s+")
-_ITEM = re.compile(r"\s*(?:[-*+•–]|\d{1,3}[.)])\s+")
 _SHORTENED = re.compile(r"('(?:m|ve|re|ll|d))$")  # "I'm" speaks of "I"
 _CUT = re.compile(r"\x00[\x00\s]*")
 _LAST_MARKS = " .!,;。…"
@@ -100,6 +99,7 @@ _ON_IT = 5  # words of a statement, of which one is in what is about it too
 _OFTEN, _OFTEN_OF = 2, 0.1  # later messages that hold a word, and their share
 _TURNS = words("proof.turns")
 _COURTESY = words("proof.courtesy")
+_IDLE, _GOES_BACK = Listed("proof.idle"), Listed("proof.goes_back")
 # "Which of our habits do you hate?" decides what the answer means, "what else can I do?" does not.
 _ASKS_FOR = Listed("proof.asks_for")
 _ENDS = tuple(".!?。！？")
@@ -117,7 +117,7 @@ def _list(section: str) -> frozenset[str]:
 def tokens(text: str) -> tuple[str, ...]:
     """Words and marks in order, without case, emphasis and the last full stop: what a sentence is like
     is told by them, never whether two are the same."""
-    plain = _ITEM.sub("", wording.fold(text)).casefold().translate(_MARKS)
+    plain = wording.LIST_ITEM.sub("", wording.fold(text)).casefold().translate(_MARKS)
     found: list[str] = []
     for piece in _TOKEN.findall(plain):
         for one in _SHORTENED.sub(r" \1", piece).replace("n't", " not").split():
@@ -215,17 +215,19 @@ class Message:
     def __init__(self, text: str, *, asked: str = "", later: Sequence[str] = ()) -> None:
         self.text = _less_unsaid(text)
         torn = self.text != text and leans(without_wish(self.text.strip()))
-        self._later = (
-            later  # taken apart only for a claim that is all of it: there may be thousands
-        )
+        self._later = later  # taken apart only for a claim that is all of it: there may be many
         said = _taken_apart(self.text)
         last = next(iter(wording.sentences(asked)[-1:]), "")
         asks = last.endswith(("?", "？", ":", "：")) or bool(asks_somebody(last))
         named = _ASKS_FOR.search(last) and not (said and said[0].wished)
         answers = asks and bool(said) and bool(named or not _stands_alone(said[0].text))
-        following = next(iter(wording.sentences(later[0])), "") if later else ""
-        torn = torn or _takes_up(tokens(following)) or _is_cut(self.text, said)
+        torn = torn or _is_cut(self.text, said) or bool(later and _takes_up(later[0]))
         self._said = () if torn or answers else said
+
+    def stated(self) -> list[str]:
+        """The sentences that tell something and ask nothing, each for itself."""
+        told = (one for one in self._said if one.states)
+        return [one.text for one in told if one.wished or not one.text.endswith(("?", "？"))]
 
     def ways(self) -> list[str]:
         """How all of it may be told, the tidiest first: what it states and then what was said with it,
@@ -297,6 +299,8 @@ def _less_unsaid(message: str) -> str:
         kept = [] if back else kept
         rest = said[max(gone, default=-1) + 1 :]
         named = not back and all(_names_what(said[n]) for n in forgets)
+        if forgets and rest:  # "Forget that we are a bank. Never ask me …" plays a part
+            named = named and not _OWN.isdisjoint(tokens(rest[0])[:1])
         if named or (rest and _wishes(rest[0])):
             kept.append("".join(rest))
     return "\n\n".join(kept)
@@ -328,8 +332,10 @@ def _taken_apart(message: str) -> tuple[_Said, ...]:
         text = message[start:end].strip("\x00 \n\t")
         if any(map(str.isalnum, text)):
             begin = message.index(text, start)
-            states = _states(text) and (bool(_ITEM.match(text)) or not _for_now(text))
+            states = _states(text) and (bool(wording.LIST_ITEM.match(text)) or not _for_now(text))
             kept.append(_Said(text, begin, begin + len(text), states, _wishes(text)))
+        elif turns_round(text):
+            return ()
     while kept and _is_polite(kept[0].text):
         kept.pop(0)
     while kept and _is_polite(kept[-1].text):
@@ -340,7 +346,10 @@ def _taken_apart(message: str) -> tuple[_Said, ...]:
 def _for_now(sentence: str) -> bool:
     """ "Ok, commit and push": an order that says nothing of how long it holds, nor how things are done."""
     bare, kind = _less(sentence, "lead"), classify(sentence)
-    words = tokens(_less(_less(bare, "request"), "lead"))
+    order = _less(_less(bare, "request"), "lead")
+    words = tokens(order)
+    if _ANSWERS.match(order):
+        return True
     denies = not {"not", *_list("no"), *_list("standing")}.difference(_WITHOUT).isdisjoint(words)
     if denies or kind.keeps or kind.lasts or not _list("general").isdisjoint(words):
         return False
@@ -354,6 +363,7 @@ def _for_now(sentence: str) -> bool:
     return orders or not _list("once").isdisjoint(first)
 
 
+_OWN = frozenset(("i", "my", "ich", "mein", "meine", "我"))
 _FINITE = frozenset(("i", "we", "is", "are", "was", "has", "have", "ist", "sind", "war", "hat"))
 _WITHOUT = frozenset(("without", "ohne", "无", "please", "bitte", "请"))
 
@@ -364,10 +374,17 @@ def leans(text: str) -> bool:
     return bool(words) and (words[0] in _list("joins") or not _list("points").isdisjoint(words))
 
 
-def _takes_up(words: Sequence[str]) -> bool:
+def _takes_up(message: str) -> bool:
     """Does the next message go into what was said, or make fun of it?"""
+    words = tokens(next(iter(wording.sentences(message)), message))
     mocks = len(words) < _LONGEST_JOKE and not _list("mocks").isdisjoint(words)
-    return mocks or not _list("joins").isdisjoint(words[:1])
+    turns = turns_round(message) or _GOES_BACK.search(message)
+    return mocks or bool(turns) or not _list("joins").isdisjoint(words[:1])
+
+
+def turns_round(text: str) -> bool:
+    """Is it marks alone, and not only friendly ones? "❌" and "🙄" unsay what stands beside them."""
+    return not any(map(str.isalnum, text)) and any(map(str.strip, _IDLE.sub("", text)))
 
 
 def _turned(later: Sequence[str], claim: str) -> bool:
@@ -418,7 +435,7 @@ def _then_asks(sentence: str) -> bool:
     return False
 
 
-_JOINT = Listed("proof.joint")
+_JOINT, _ANSWERS = Listed("proof.joint"), Listed("proof.answers")
 _WONDERS = Listed("own_words.WONDERS")
 
 
@@ -437,55 +454,7 @@ def _with_days(sentence: str) -> str:
     return sentence.replace(f"the {_DAY}", _DAY).replace(f"on {_DAY}", _DAY)
 
 
-# ---- lines of a file, and what they are read under
-
-
-def read_under(lines: Sequence[str]) -> list[tuple[str, ...]]:
-    """Of each line the headings above it (of `#`, bold or underlined), the last line with a colon below
-    them, and the lines that it is indented under."""
-    found: list[tuple[str, ...]] = []
-    heads: list[tuple[int, str]] = []
-    hung: list[tuple[int, str]] = []
-    lead = ""
-    for line, below in zip(lines, [*lines, ""][1:], strict=True):
-        bare, indent = wording.spaced(line), len(line) - len(line.lstrip())
-        level = _level(bare, wording.spaced(below))
-        if level:
-            heads, lead, hung = [one for one in heads if one[0] < level], "", []
-        hung = [one for one in hung if one[0] < indent] if bare else hung
-        found.append((*(text for _, text in (*heads, *hung)), *([lead] if lead else ())))
-        if level:
-            heads = [*heads, (level, bare)]
-        elif bare.rstrip(" *").endswith((":", "：")):
-            lead = bare
-        elif bare:
-            hung = [*hung, (indent, bare)]
-    return found
-
-
-def _level(line: str, below: str) -> int:
-    """How deep a heading is; 0 for other lines."""
-    if line and len(below) > 2 and ({*below} == {"="} or {*below} == {"-"}):
-        return 1 + (below[0] == "-")
-    if line.startswith("**") and line.rstrip(":：").endswith("**") and line.count("**") == 2:
-        return _BOLD
-    return len(line) - len(line.lstrip("#"))
-
-
-_BOLD = 7  # deeper than `######`
-
-
-def in_place(lines: Sequence[str], before: Sequence[str]) -> list[bool]:
-    """Which lines stand as they stood before: in the same order and below the same words."""
-    above, stood = read_under(lines), read_under(before)
-    known = list(map(wording.spaced, before))
-    at, found = 0, list[bool]()
-    for line, under in zip(map(wording.spaced, lines), above, strict=True):
-        here = [n for n in range(at, len(known)) if known[n] == line and stood[n] == under]
-        at = here[0] + 1 if here else at
-        found.append(bool(here))
-    return found
-
+# ---- what only explains
 
 _IS = frozenset(("is", "are", "be", "ist", "sind"))
 _JOINED = frozenset((*",;:每所", "and", "then", "und", "dann", "every", "each", "all", "any"))

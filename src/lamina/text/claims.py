@@ -17,6 +17,7 @@ from lamina.text import wording
 from lamina.text.asks import classify, find_order, speaks_for_user
 from lamina.text.lists import Listed, anywhere, sections, words
 from lamina.text.origins import asks_somebody
+from lamina.text.own_words import speaks_of
 from lamina.text.wording import content_stems, hard_tokens, spans
 
 Judgement = Literal["sure", "doubtful", ""]
@@ -273,72 +274,12 @@ def _base(verb: str) -> str:
     return same.get(verb, verb.rstrip("s") if verb.isascii() and len(verb) > 3 else verb)
 
 
-# ---- of whom a sentence speaks
-
-_KNOWN = Listed("persons.known", flags=re.NOFLAG)
-_PRONOUN = Listed("persons.pronoun", flags=re.NOFLAG)
-_SOMEBODY = Listed("persons.named", flags=re.NOFLAG)
-_CHINESE = Listed("persons.chinese_person", flags=re.NOFLAG)
-_WHO = Listed("persons.who", flags=re.NOFLAG)
-_NOT_SOMEBODY = frozenset(
-    """i im we it this that there here what who which whose my our you your everything nothing all name
-    work job role title position nickname location timezone email age experience employer city
-    language me us them him her mir uns mich dir profession background focus home office stack degree major team company
-    today now ich wir das es dies hier was mein meine name beruf arbeit one someone anyone never always
-    and or so because""".split()  # noqa: SIM905 - a word list
-)
-_SELF = words("persons.self")
-_PART = Listed("persons.clause")
-_ABOUT_ANYBODY = words("persons.about_anybody")
-
-
-def speaks_of(claim: str, sentences: Iterable[str]) -> str:
-    """ "" or the one whom the words are about that a claim about the user rests on."""
-    stems = wording.content_stems(claim)
-    own: set[str] = set()
-    others: list[tuple[str, frozenset[str]]] = []
-    for sentence in sentences:
-        for clause in filter(str.strip, _PART.split(wording.fold(sentence))):
-            who, name, said = _subject(clause.strip())
-            mine = wording.content_stems(clause[: len(clause) - len(said)] if who else clause)
-            own |= mine
-            if who and not _names(claim, who, name):
-                others.append((f"{who} {name}".strip(), wording.content_stems(said)))
-    for who, said in others:
-        if 2 * len(stems & (said - own)) >= len(stems) > 0:
-            return who
-    return ""
-
-
-def _subject(clause: str) -> tuple[str, str, str]:
-    """Somebody else whom a clause speaks of, their name, and the words about them."""
-    plain = clause.casefold()
-    for rule in (_KNOWN, _PRONOUN, _CHINESE):
-        if found := rule.match(plain):
-            about = clause[found.end() :]
-            name = found.groupdict().get("name") or ""
-            return ("", "", "") if _SELF.search(about) else (found["who"], name.strip(), about)
-    if found := _WHO.search(plain):
-        who = found["who"] or found["name"]
-        if who not in _NOT_SOMEBODY:
-            return who, "", clause[found.end() :]
-    found = _SOMEBODY.match(plain)
-    if found and found["who"] not in _NOT_SOMEBODY and not _SELF.search(clause):
-        return found["who"], "", clause[found.end() :]
-    return "", "", ""
-
-
-def _names(claim: str, who: str, name: str) -> bool:
-    """Does the claim say whom it is about?"""
-    if who in ("he", "she", "they", "er", "sie", "il", "elle", "él", "ella", "他", "她"):
-        return bool(_ABOUT_ANYBODY.search(claim))
-    return bool(wording.content_stems(f"{who} {name}") & wording.content_stems(claim))
-
-
 # ---- what is plainly a fact
 
-_FORMS = ("unit", "token", "literal", "marks", "aims", "signs", "dotted")
-_UNIT, _TOKEN, _LITERAL, _MARKS, _AIMS, _SIGNS, _DOTTED = (Listed(f"statement.{o}") for o in _FORMS)
+_FORMS = ("unit", "token", "literal", "marks", "aims", "signs", "dotted", "quoted")
+_UNIT, _TOKEN, _LITERAL, _MARKS, _AIMS, _SIGNS, _DOTTED, _QUOTED = (
+    Listed(f"statement.{one}") for one in _FORMS
+)
 _CHINESE_PART, _CHINESE_WORD = (Listed(f"statement.chinese_{one}") for one in ("part", "words"))
 _CASED = ("wrapped", "past", "before_name")
 _WRAPPED, _PAST, _BEFORE_NAME = (Listed(f"statement.{o}", flags=re.NOFLAG) for o in _CASED)
@@ -349,7 +290,8 @@ _LONGEST_SUBJECT, _LONGEST_TOPIC, _SHORT_TITLE = 10, 20, 3  # words
 
 @lru_cache
 def _listed(*names: str) -> frozenset[str]:
-    return frozenset(one for name in names for one in sections("statement.txt")[name])
+    lines = (one for name in names for one in sections("statement.txt")[name])
+    return frozenset(" ".join(lines).casefold().split())
 
 
 @lru_cache(maxsize=1)
@@ -390,10 +332,27 @@ def no_plain_fact(text: str, title: str = "", told: Callable[[str], bool] | None
 def _only_names(topic: str, known: set[str]) -> bool:
     """ "Build time", or words that stand in the statements: it says nothing of its own."""
     words, stems = _TOKEN.findall(topic.casefold()), content_stems(topic)
-    short = len(words) <= _SHORT_TITLE and topic.isascii() and ":" not in words
+    short = len(words) <= _SHORT_TITLE and topic.isascii() and _is_name(topic, known)
     new = len(stems - known)  # a description says it in words of its own, too
     fits = short or (len(words) <= _LONGEST_TOPIC and bool(known) and 3 * new <= len(stems))
     return fits and not _guides(topic, words) and not _aims(topic)
+
+
+def _is_name(topic: str, known: set[str]) -> bool:
+    """ "Build time", but not "Whitelist box7 traffic" nor "Sicherungen verwerfen": what a new word that
+    opens or ends it as a verb would asks for something."""
+    first, last = topic.split(maxsplit=1)[0], topic.rsplit(maxsplit=1)[-1]
+    noun = first.endswith((*_listed("nouns"),)) or content_stems(first) <= known
+    acts = last.islower() and last.endswith("en") and not content_stems(last) <= known
+    return ":" not in topic and (first == last or (noun and not acts))
+
+
+def guides(name: str) -> bool:
+    """Does a name of more than a few words guide whoever reads it?"""
+    words = _TOKEN.findall(name.casefold())
+    wide = [one for one in _listed("chinese_guides") if one in name]
+    known = not _listed("guides", "german_guides").isdisjoint(words)
+    return (known and len(words) > _SHORT_TITLE) or len(wide) > 1
 
 
 def states_fact(sentence: str) -> bool:
@@ -427,12 +386,26 @@ def states_fact(sentence: str) -> bool:
 
 
 def _aims(bare: str) -> bool:
-    """Does it hold a command, an address, an account, a question, a quotation or markup?"""
-    codes = [one.strip('`" ').partition(" ") for one in _LITERAL.findall(bare)]
-    runs = any(space and first in _listed("commands") for first, space, _ in codes)
+    """Does it hold a call, a host, an address, an account, a question, a quotation or markup?"""
     plain = _LITERAL.sub("`", bare)
-    ends = {one.rpartition(".")[2] for one in _DOTTED.findall(plain.casefold())}
-    return bool(runs or _SIGNS.search(plain) or _AIMS.search(bare) or ends & _listed("hosts"))
+    for code in _LITERAL.findall(bare):
+        hosts = any(_is_host(one, code=True) for one in _DOTTED.findall(code))
+        if hosts or _QUOTED.search(code) or _AIMS.search(code):
+            return True
+    hosts = any(_is_host(one) for one in _DOTTED.findall(plain))
+    return hosts or bool(_SIGNS.search(plain) or _AIMS.search(plain))
+
+
+def _is_host(dotted: str, *, code: bool = False) -> bool:
+    """A dotted name, if it is neither a file's nor, in code, likely one of a program's."""
+    *names, spelled = dotted.split(".")
+    end, deep = spelled.casefold(), len(names) > 1
+    is_file = end in _listed("endings") and not (deep and end == "sh")
+    of_program = spelled not in (end, end.upper(), end.title())  # `pool.DrainAll`
+    if is_file or of_program or len(end) < 2 or not end.isalpha():
+        return False
+    likely = deep and (len(end) == 2 or end in _listed("hosts"))
+    return not code or likely or end in _listed("sure_hosts")
 
 
 def _guides(sentence: str, words: Sequence[str]) -> bool:
@@ -447,9 +420,20 @@ def _is_clause(words: Sequence[str]) -> bool:
     for at, word in enumerate(words[: _LONGEST_SUBJECT + 1]):
         does = word.endswith("s") and word in _listed("verbs")
         did = _PAST.match(word) and words[1:] and words[1] in {"`", *_listed("places")}
-        if (at or does or did) and _is_thing(words[:at]) and _tells(words[at:]):
+        tells = (at or does or did) and _is_thing(words[:at]) and _tells(words[at:])
+        if tells and not _hides_verb(words, at):
             return True
     return False
+
+
+def _hides_verb(words: Sequence[str], at: int) -> bool:
+    """ "Whitelist traffic box7 generates": a verb that lacks its object belongs to what stands before."""
+    rest = [one for one in words[at + 1 :] if not one.endswith("ly")]
+    lacks = words[at] in _listed("verbs") and (not rest or rest[0] in _listed("opens"))
+    bare = at >= _SHORT_TITLE and words[0] not in _listed("determiners")
+    alone = words[at] in _listed("intransitive") or words[at - 1].endswith("s")
+    whatever = not {"whatever", "whichever", "what", "whoever"}.isdisjoint(words[:at])
+    return whatever or (lacks and bare and not alone)
 
 
 def _is_thing(subject: Sequence[str]) -> bool:

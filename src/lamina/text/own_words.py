@@ -8,16 +8,16 @@ its message. Pure functions; nothing here touches files, clocks or the network.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, cast
 
 from lamina.text.asks import classify
-from lamina.text.lists import Listed
+from lamina.text.lists import Listed, words
 from lamina.text.origins import handed_over_in, split, without_quotations
 from lamina.text.wishes import Wish, main_clause, meant_by, wish_in
-from lamina.text.wording import spans
+from lamina.text.wording import content_stems, fold, spans
 
 
 def _statement_and_question(own: str, start: int, end: int) -> Iterator[tuple[int, int]]:
@@ -292,3 +292,65 @@ def _language(text: str) -> str:
     words = re.findall(r"[^\W\d_]+(?:'[a-z]+)?", text.lower())
     german = sum(word in _GERMAN for word in words) + 2 * bool(re.search("[äöüß]", text.lower()))
     return "de" if german > sum(word in _ENGLISH for word in words) else "en"
+
+
+# ---- of whom a sentence speaks
+
+_KNOWN = Listed("persons.known", flags=re.NOFLAG)
+_PRONOUN = Listed("persons.pronoun", flags=re.NOFLAG)
+_SOMEBODY = Listed("persons.named", flags=re.NOFLAG)
+_CHINESE = Listed("persons.chinese_person", flags=re.NOFLAG)
+_WHO = Listed("persons.who", flags=re.NOFLAG)
+_NOT_SOMEBODY = frozenset(
+    """i im we it this that there here what who which whose my our you your everything nothing all name
+    work job role title position nickname location timezone email age experience employer city
+    language me us them him her mir uns mich dir profession background focus home office stack degree major team company
+    today now ich wir das es dies hier was mein meine name beruf arbeit one someone anyone never always
+    and or so because""".split()  # noqa: SIM905 - a word list
+)
+_SELF = words("persons.self")
+_PART = Listed("persons.clause")
+_ABOUT_ANYBODY = words("persons.about_anybody")
+
+
+def speaks_of(claim: str, sentences: Iterable[str]) -> str:
+    """ "" or the one whom the words are about that a claim about the user rests on."""
+    stems = content_stems(claim)
+    own: set[str] = set()
+    others: list[tuple[str, frozenset[str]]] = []
+    for sentence in sentences:
+        for clause in filter(str.strip, _PART.split(fold(sentence))):
+            who, name, said = _subject(clause.strip())
+            mine = content_stems(clause[: len(clause) - len(said)] if who else clause)
+            own |= mine
+            if who and not _names(claim, who, name):
+                others.append((f"{who} {name}".strip(), content_stems(said)))
+    for who, said in others:
+        if 2 * len(stems & (said - own)) >= len(stems) > 0:
+            return who
+    return ""
+
+
+def _subject(clause: str) -> tuple[str, str, str]:
+    """Somebody else whom a clause speaks of, their name, and the words about them."""
+    plain = clause.casefold()
+    for rule in (_KNOWN, _PRONOUN, _CHINESE):
+        if found := rule.match(plain):
+            about = clause[found.end() :]
+            name = found.groupdict().get("name") or ""
+            return ("", "", "") if _SELF.search(about) else (found["who"], name.strip(), about)
+    if found := _WHO.search(plain):
+        who = found["who"] or found["name"]
+        if who not in _NOT_SOMEBODY:
+            return who, "", clause[found.end() :]
+    found = _SOMEBODY.match(plain)
+    if found and found["who"] not in _NOT_SOMEBODY and not _SELF.search(clause):
+        return found["who"], "", clause[found.end() :]
+    return "", "", ""
+
+
+def _names(claim: str, who: str, name: str) -> bool:
+    """Does the claim say whom it is about?"""
+    if who in ("he", "she", "they", "er", "sie", "il", "elle", "él", "ella", "他", "她"):
+        return bool(_ABOUT_ANYBODY.search(claim))
+    return bool(content_stems(f"{who} {name}") & content_stems(claim))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 
 from lamina.text.lists import Listed
@@ -314,3 +314,63 @@ def words_asked(sentence: str) -> set[str]:
 
 def _singular(word: str) -> str:
     return word[:-1] if len(word) > 3 and word.endswith("s") and not word.endswith("ss") else word
+
+
+# ---- lines of a file, and what they are read under
+
+
+def read_under(lines: Sequence[str]) -> list[tuple[str, ...]]:
+    """Of each line the headings above it (of `#`, bold or underlined), the last line below them that a
+    colon, a dash or a list makes a lead, and the lines that it is indented under."""
+    found: list[tuple[str, ...]] = []
+    heads: list[tuple[int, str]] = []
+    hung: list[tuple[int, str]] = []
+    lead, of_list = "", False
+    next_said = [""]  # from the end
+    for line in reversed(lines):
+        next_said.append(line if line.strip() else next_said[-1])
+    for line, below in zip(lines, [*lines, ""][1:], strict=True):
+        next_said.pop()
+        bare, indent = spaced(line), len(line) - len(line.lstrip())
+        level = _level(bare, spaced(below))
+        if of_list and bare and not indent and not LIST_ITEM.match(line):
+            lead = ""
+        if level:
+            heads, lead, hung = [one for one in heads if one[0] < level], "", []
+        hung = [one for one in hung if one[0] < indent] if bare else hung
+        found.append((*(text for _, text in (*heads, *hung)), *([lead] if lead else ())))
+        if level:
+            heads = [*heads, (level, bare)]
+        elif bare.rstrip(" *").endswith((":", "：", "–", "—", " -")):
+            lead, of_list = bare, False
+        elif LIST_ITEM.match(next_said[-1]) and not LIST_ITEM.match(line) and _LEADS.search(bare):
+            lead, of_list = bare, True
+        elif bare:
+            hung = [*hung, (indent, bare)]
+    return found
+
+
+def _level(line: str, below: str) -> int:
+    """How deep a heading is; 0 for other lines."""
+    if line and len(below) > 2 and ({*below} == {"="} or {*below} == {"-"}):
+        return 1 + (below[0] == "-")
+    if _EMPHASISED.fullmatch(line):
+        return _BOLD
+    return len(line) - len(line.lstrip("#"))
+
+
+_BOLD = 7  # deeper than `######`
+_EMPHASISED, _LEADS = Listed("proof.emphasised"), Listed("proof.leads")
+LIST_ITEM = re.compile(r"\s*(?:[-*+•–]|\d{1,3}[.)])\s+")
+
+
+def in_place(lines: Sequence[str], before: Sequence[str]) -> list[bool]:
+    """Which lines stand as they stood before: in the same order and below the same words."""
+    above, stood = read_under(lines), read_under(before)
+    known = list(map(spaced, before))
+    at, found = 0, list[bool]()
+    for line, under in zip(map(spaced, lines), above, strict=True):
+        here = [n for n in range(at, len(known)) if known[n] == line and stood[n] == under]
+        at = here[0] + 1 if here else at
+        found.append(bool(here))
+    return found
