@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
+import h11
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -421,6 +422,28 @@ def test_a_port_that_is_taken_and_a_gateway_before_itself_are_told() -> None:
         asyncio.run(Gateway(Upstream("http://a.example")).start(taken.getsockname()[1]))
     with nobodys_port() as port, pytest.raises(LaminaError, match="this gateway itself"):
         asyncio.run(Gateway(Upstream(f"http://127.0.0.1:{port}")).start(port))
+
+
+def test_a_line_that_was_being_taken_up_when_the_gateway_ends_is_closed() -> None:
+    async def cut_off(url: str) -> tuple[bool, bool]:
+        upstream = Upstream(url)
+        peer = await upstream.connect()
+        await peer.say(h11.Request(method="GET", target="/", headers=[("Host", "here")]))
+        await peer.say(h11.EndOfMessage())
+        while not isinstance(await peer.next(), h11.EndOfMessage):
+            pass
+        await upstream.done_with(peer, last=False)
+        taking_up = asyncio.ensure_future(upstream.connect())
+        await asyncio.sleep(0)
+        taking_up.cancel()
+        with suppress(asyncio.CancelledError):
+            await taking_up
+        hung_up = not await peer.wakes()
+        await peer.close()
+        return taking_up.cancelled(), hung_up
+
+    with Provider(echoes) as provider:
+        assert asyncio.run(cut_off(provider.url)) == (True, True)
 
 
 TOKEN = "a-token-that-is-long-enough"

@@ -7,7 +7,7 @@ import os
 import ssl
 import time
 from base64 import b64encode
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from contextlib import suppress
 from urllib.parse import SplitResult, unquote, urlsplit
 from urllib.request import getproxies_environment, proxy_bypass
@@ -43,12 +43,11 @@ class Peer:
     """One connection."""
 
     def __init__(self, role: type[h11.CLIENT | h11.SERVER], line: Line) -> None:
-        self._role, self._renewed, self.past = role, False, False  # h11 has not seen all of it
+        self._role, self._renewed = role, False
         self.talk = h11.Connection(role, max_incomplete_event_size=PIECE)
         self._reader, self._writer = line
         self.since = 0.0  # when it was last used
-        self._ahead: asyncio.Task[bytes] | None = None  # what is said while it is watched
-        self._left: Callable[[], object] | None = None
+        self._unasked: asyncio.Task[bytes] | None = None
 
     async def next(self) -> Event:
         """What the other side says next. Raises h11.RemoteProtocolError, ConnectionError."""
@@ -57,32 +56,18 @@ class Peer:
             if event is h11.NEED_DATA:
                 if self.talk.they_are_waiting_for_100_continue:
                     await self.say(h11.InformationalResponse(status_code=100, headers=[]))
-                self.talk.receive_data(await self.read())
+                self.talk.receive_data(await self._reader.read(PIECE))
             elif event is h11.PAUSED:
                 raise h11.RemoteProtocolError("more was said than one message")
             else:
                 return event  # pyright: ignore[reportReturnType] - the other two are handled above
-
-    async def body(self, size: int) -> bytes:
-        """All of a request's body; but for its beginning past h11, which copies it three times."""
-        pieces = list[bytes]()
-        while isinstance(event := self.talk.next_event(), h11.Data):
-            pieces.append(bytes(event.data))
-        if event is h11.NEED_DATA:
-            self.past = True
-            try:
-                pieces.append(await self._reader.readexactly(size - sum(map(len, pieces))))
-            except asyncio.IncompleteReadError as error:
-                raise h11.RemoteProtocolError("it broke off in its body") from error
-        return b"".join(pieces)
 
     def take_over(self) -> bytes:
         """From here on the caller follows what comes; what has come of it already."""
         return bytes(self.talk.trailing_data[0])
 
     def read(self) -> Awaitable[bytes]:
-        ahead, self._ahead = self._ahead, None
-        return self._reader.read(PIECE) if ahead is None else ahead
+        return self._reader.read(PIECE)
 
     def write(self, data: bytes) -> Awaitable[None]:
         self._writer.write(data)
@@ -93,39 +78,41 @@ class Peer:
         self.talk = h11.Connection(self._role, max_incomplete_event_size=PIECE)
         if ahead:
             self.talk.receive_data(ahead)
-        self._renewed, self.past = True, False
+        self._renewed = True
 
     async def say(self, event: Event) -> None:
         """Waits while the other side does not take it."""
         if data := self.talk.send(event):
             await self.write(data)
 
-    def watch(self, left: Callable[[], object] | None) -> None:
-        """Tell when the other side leaves, until it matters no more; what it says meanwhile is kept."""
-        self._left = left
-        if left is not None and self._ahead is None:
-            self._ahead = asyncio.ensure_future(self._reader.read(PIECE))
-            self._ahead.add_done_callback(self._heard)
+    async def gone(self) -> bool:
+        """Whether the other side has left, waited for; what it says meanwhile is kept for later."""
+        kept = 0
+        while kept < PIECE:
+            data = b""
+            with suppress(ConnectionError):
+                data = await self._reader.read(PIECE)
+            if not data:
+                return True
+            self.talk.receive_data(data)
+            kept += len(data)
+        return False
 
-    def _heard(self, ahead: asyncio.Task[bytes]) -> None:
-        if ahead.cancelled() or ahead.exception() is not None or not ahead.result():
-            if ahead is self._ahead and self._left is not None:
-                self._left()
-        elif ahead is self._ahead and len(self.talk.trailing_data[0]) < PIECE:
-            self.talk.receive_data(ahead.result())
-            self._ahead = None
-            self.watch(self._left)
+    def wait_for_work(self) -> None:
+        """Nobody asks on it until `wakes`: what is said meanwhile would be taken for the next answer."""
+        self._unasked = asyncio.ensure_future(self._reader.read(1))
 
-    def wakes(self) -> bool:
-        """Whether another message can be sent on it: what was said unasked would be its answer."""
-        unasked = self._reader.read(1)
-        try:
-            unasked.send(None)
-        except (StopIteration, OSError):
-            return False
-        unasked.close()
-        fresh = time.monotonic() - self.since < _IDLE and not self._writer.is_closing()
-        return fresh and self.talk.our_state is self.talk.their_state is h11.IDLE
+    async def wakes(self) -> bool:
+        """Whether another message can be sent on it."""
+        if (unasked := self._unasked) is not None:
+            unasked.cancel()
+            await asyncio.wait([unasked])
+            if not unasked.cancelled():
+                unasked.exception()
+                return False
+        idle = self.talk.our_state is h11.IDLE and self.talk.their_state is h11.IDLE
+        fresh = time.monotonic() - self.since < _IDLE
+        return idle and fresh and not self._writer.is_closing()
 
     def rest(self) -> bool:
         """The message is over; whether there can be another one."""
@@ -142,8 +129,8 @@ class Peer:
             self._writer.transport.abort()
 
     async def close(self) -> None:
-        if self._ahead is not None:
-            self._ahead.cancel()
+        if self._unasked is not None:
+            self._unasked.cancel()
         with suppress(Exception):
             self._writer.close()
             await self._writer.wait_closed()
@@ -178,8 +165,12 @@ class Upstream:
         """A connection to it. Raises OSError, TimeoutError."""
         while self._waiting:
             peer = self._waiting.pop()
-            if peer.wakes():
-                return peer
+            try:
+                if await peer.wakes():
+                    return peer
+            except BaseException:
+                peer.cut()
+                raise
             await peer.close()
         if self._tls and self._trusted is None:
             self._trusted = await asyncio.to_thread(_trusted)
@@ -213,6 +204,7 @@ class Upstream:
 
     async def done_with(self, peer: Peer, *, last: bool) -> None:
         if peer.rest() and not last:
+            peer.wait_for_work()
             self._waiting.append(peer)
         else:
             await peer.close()

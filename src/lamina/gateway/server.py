@@ -7,8 +7,8 @@ browser: Host and Origin are checked.
 from __future__ import annotations
 
 import asyncio
-import ctypes
 import hmac
+from collections.abc import Coroutine
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -50,8 +50,6 @@ class Gateway:
         self.port = int(self._server.sockets[0].getsockname()[1])
         name = f"[{host}]" if ":" in host else host
         self.url = f"http://{name}:{self.port}"
-        with suppress(AttributeError, OSError):  # glibc would give back the room of each long body
-            list(map(ctypes.CDLL(None).mallopt, (-1, -3), (2**23, 2**23)))  # M_TRIM…, M_MMAP…
         if self._upstream.is_here(self.port):
             await self.close()
             raise LaminaError(f"{self._upstream.url} is this gateway itself. Name another one.")
@@ -122,15 +120,14 @@ class Gateway:
     async def _one(self, client: Peer, came: h11.Request) -> None:
         said, request = self._refusal(came), self._admitted(came)
         if said or request is None:
-            return await _say(client, *(said or _UNKNOWN))
+            await _say(client, *(said or _UNKNOWN))
+            return
         call, body = await self._looked_at(client, request)
         try:
             provider = await self._sent(client, request, call, body)
             if provider is not None:
-                client.watch(getattr(asyncio.current_task(), "cancel", None))
-                await self._answered(client, provider, request, call)
+                await _until_gone(client, self._answered(client, provider, request, call))
         finally:
-            client.watch(None)
             if call is not None:
                 call.ended()
 
@@ -168,9 +165,7 @@ class Gateway:
         pieces: list[bytes] = []
         if self._desk is None or not self._desk.wants(request):
             return None, pieces
-        told, size = int(dict(request.headers).get(b"content-length", 0)), 0
-        if 0 < told <= _MOST_READ and not client.talk.they_are_waiting_for_100_continue:
-            return await self._desk.before(request, body := await client.body(told)), [body]
+        size = 0
         while size <= _MOST_READ:
             event = await client.next()
             if isinstance(event, h11.EndOfMessage):
@@ -269,8 +264,6 @@ async def _relayed(
     if call is not None:
         call.ended()
     await client.say(event)
-    if client.past and client.talk.our_state is h11.DONE:
-        client.renew(client.take_over())
 
 
 async def _streamed(
@@ -308,6 +301,21 @@ async def _begun(client: Peer, provider: Peer) -> h11.Response:
                 await client.say(h11.InformationalResponse(status_code=status, headers=headers))
         else:
             raise h11.RemoteProtocolError("it closed the connection")
+
+
+async def _until_gone(client: Peer, work: Coroutine[None, None, None]) -> None:
+    """Work for a client; it ends when the client leaves."""
+    working = asyncio.ensure_future(work)
+    leaving = asyncio.ensure_future(client.gone())
+    leaving.add_done_callback(
+        lambda left: working.cancel() if not left.cancelled() and left.result() else None
+    )
+    try:
+        await working
+    finally:
+        working.cancel()
+        leaving.cancel()
+        await asyncio.gather(working, leaving, return_exceptions=True)
 
 
 async def _say(client: Peer, status: int, why: str) -> None:

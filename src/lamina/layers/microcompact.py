@@ -32,7 +32,6 @@ REPORTED = "provider_cleared"  # state entry: what the server said last that it 
 WORTH_IT = 0.02
 CLEARED = "[Old tool result content cleared"
 MARKER = CLEARED + "; Expand {} brings it back]"  # one form for all that was cleared (L2.1)
-_MARKER_TOKENS = 2 * len(MARKER) // 4  # what is hardly longer stays
 IN_FILE = CLEARED + "; all of it is in {}]"  # the form for a model that has no Expand
 CLEARABLE = frozenset({"Read", "Bash", "Grep", "Glob", "WebSearch", "WebFetch", "Edit", "Write"})
 
@@ -137,15 +136,11 @@ def _marker(state: State, entry: Json, number: int) -> str:
 def old_results(
     ledger: Ledger, allowed: Callable[[str], bool], keep: int, known: OldResults | None = None
 ) -> list[Row]:
-    """Results that clearing would take: of tools that allow it, all but the last few, oldest first.
-    `known`: what was found last time."""
+    """Results that clearing would take: of tools that allow it, all but the last few, oldest first;
+    what is hardly longer than the marker stays. `known`: what was found last time."""
     rows = _results(ledger, allowed, OldResults() if known is None else known)
     old = rows[: -max(1, keep)]
-    return [row for row in old if _worth_a_marker(row)]
-
-
-def _worth_a_marker(row: Row) -> bool:
-    return row.tokens > _MARKER_TOKENS or bool(row.edit)
+    return [row for row in old if row.tokens > 2 * len(MARKER) // 4 or row.edit]
 
 
 def _results(ledger: Ledger, allowed: Callable[[str], bool], known: OldResults) -> list[Row]:
@@ -203,22 +198,17 @@ def _drop_worn(state: State) -> None:
     sums, last = state.results.sums, len(state.results.sums) - max(1, keep) - 1
     if last < 0 or sums[last] < least:
         return  # as nearly always
-    account, rows = state.balance(), state.results.rows[: last + 1]
-    first = next((row for row in rows if _worth_a_marker(row) and _of_words(row)), None)
-    if account is None or first is None:
-        return
-    price, ahead, again = account.rates, account.warm_run, account.written_again(first.entry)
-    call = price.read * state.ledger.tokens()  # that fetches it back
-    fewest = price.again * (again - least) + price.write * least + call - account.saved
-    if fewest > WITHOUT * ahead * price.read * sums[last]:
-        return  # savings would not cover the least of it
     old = _with_a_way_back(state, keep)
     gone = _freed(state, old) if sum(row.tokens for row in old) >= least else 0
-    if gone < least:
+    account = state.balance() if gone >= least else None
+    if account is None:
         return
-    each, drop = price.read * gone, price.again * (again - gone) + call
+    stays = account.written_again(old[0].entry) - gone
+    price, each = account.rates, account.rates.read * gone
+    drop = price.again * stays + price.read * state.ledger.tokens()  # and a call to fetch it back
     likely = drop + price.write * account.comes_back * gone
     open_ = drop + price.write * gone - account.saved  # what savings would not cover
+    ahead = account.warm_run
     if likely <= WITH_SAVINGS * ahead * each and open_ <= WITHOUT * ahead * each:
         why = f"layer 2 dropped worn results: {gone:,} tokens that no answer needed"
         _replace(state, old, why)
