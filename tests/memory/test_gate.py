@@ -535,6 +535,13 @@ def test_a_mark_that_may_unsay_a_rule_is_never_dropped(mark: str, form: str) -> 
     assert decide(wanted, ledger([("typed", form.format(rule, mark))])).decision == "inbox"
 
 
+@pytest.mark.parametrize("mark", ["⚠️", "❗", "🚨", "📌", "!!", "---"])
+def test_a_mark_that_only_stresses_a_rule_unsays_nothing(mark: str) -> None:
+    rule = "Never push to main."
+    wanted = proposal(rule, type="feedback", name="", description=rule, body=rule)
+    assert decide(wanted, ledger([("typed", f"{mark}\n{rule} {mark}")])).decision == "accept"
+
+
 def test_a_fact_that_the_user_told_may_be_worded_anew() -> None:
     told = ledger([("typed", "fyi outages get written up on the wiki, in the space Lighthouse")])
     body = "Outages get written up on the wiki, space Lighthouse."
