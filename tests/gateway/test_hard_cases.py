@@ -9,6 +9,8 @@ import json
 import os
 import re
 import signal
+import socket
+import struct
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -293,3 +295,18 @@ def test_an_answer_in_one_piece_reaches_a_client_that_pipelines(agent: Agent) ->
         line.sendall(request(agent.gateway, body) * 2)
         first = read_message(line)
         assert b"usage" in body_of(first)
+
+
+def test_a_provider_that_hangs_up_on_a_request_is_told_as_502(
+    tmp_path: Path, wire: WireServer
+) -> None:
+    def speak(line: socket.socket, _: Provider) -> None:
+        line.recv(1)
+        line.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+
+    with Provider(speak) as provider:
+        agent = Agent(tmp_path / "work", wire)
+        agent.upstream = provider.url
+        with agent, client_of(agent.gateway) as line:
+            line.sendall(request(agent.gateway, b"x" * 20_000_000))  # more than waits in a line
+            assert read_message(line).startswith(b"HTTP/1.1 502 ")

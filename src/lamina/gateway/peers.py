@@ -51,16 +51,13 @@ class Peer:
 
     async def next(self) -> Event:
         """What the other side says next. Raises h11.RemoteProtocolError, ConnectionError."""
-        while True:
-            event = self.talk.next_event()
-            if event is h11.NEED_DATA:
-                if self.talk.they_are_waiting_for_100_continue:
-                    await self.say(h11.InformationalResponse(status_code=100, headers=[]))
-                self.talk.receive_data(await self._reader.read(PIECE))
-            elif event is h11.PAUSED:
-                raise h11.RemoteProtocolError("more was said than one message")
-            else:
-                return event  # pyright: ignore[reportReturnType] - the other two are handled above
+        while (event := self.talk.next_event()) is h11.NEED_DATA:
+            if self.talk.they_are_waiting_for_100_continue:
+                await self.say(h11.InformationalResponse(status_code=100, headers=[]))
+            self.talk.receive_data(await self._reader.read(PIECE))
+        if event is h11.PAUSED:
+            raise h11.RemoteProtocolError("more was said than one message")
+        return event  # pyright: ignore[reportReturnType] - the other two are handled above
 
     def take_over(self) -> bytes:
         """From here on the caller follows what comes; what has come of it already."""

@@ -191,9 +191,12 @@ class Gateway:
                 await self._say_whole(provider, request, call.body)
             else:
                 await self._say_piecewise(client, provider, request, read)
-        except BaseException:
+        except BaseException as error:
             provider.cut()
-            raise
+            if not isinstance(error, OSError):
+                raise
+            await _say(client, 502, f"{self._upstream.url} did not take it: {error}.")
+            return None
         return provider
 
     async def _say_whole(self, provider: Peer, request: h11.Request, body: bytes) -> None:
