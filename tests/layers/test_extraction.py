@@ -427,7 +427,7 @@ def test_a_model_that_proposes_without_end_fills_neither_inbox_nor_memory(place:
     words = [*map("".join, product("bdfgk", "aeiou", "lmnrs"))]
     told = [f"{word} {word * 2} {word * 3} lives in house {word * 4}." for word in words]
     facts = [
-        f"---\nname: Fact {n}\ndescription: {word} lives alone\ntype: project\n---\n\n{line}\n"
+        f"---\nname: House {word}\ndescription: {word} lives alone\ntype: project\n---\n\n{line}\n"
         for n, word in enumerate(words)
         for line in [told[n]]
     ]
@@ -622,7 +622,7 @@ def test_a_fact_that_a_model_wrote_gets_its_dates_from_the_day_it_was_said(place
     said = "The demo for the bank is tomorrow, and the audit starts in three days."
     file = (
         f"---\nname: Demo\ndescription: demo for the bank tomorrow\ntype: project\n---\n\n{said}\n\n"
-        f"The timer is `at tomorrow`.\n\n```evidence\nm1: {said}\n```\n"
+        f"The timer is `tomorrow`.\n\n```evidence\nm1: {said}\n```\n"
     )
     model = ScriptedModel(["ok", *extracting(InMemory(place, "project_demo.md", file), "done")])
 
@@ -634,7 +634,7 @@ def test_a_fact_that_a_model_wrote_gets_its_dates_from_the_day_it_was_said(place
         assert (
             "tomorrow (2026-09-22), and the audit starts in three days (2026-09-24)" in memory.body
         )
-        assert "`at tomorrow`" in memory.body
+        assert "`tomorrow`" in memory.body
         [line] = (directory(place) / "MEMORY.md").read_text().splitlines()
         assert "(2026-09-22)" in line
 

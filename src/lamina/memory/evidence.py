@@ -485,8 +485,8 @@ def no_fact(proposal: Proposal, text: str, record: Record) -> str:
 
     def told(one: str) -> bool:
         return any(
-            _share(one, said) >= _NEEDED_SHARE
-            and not wording.missing_tokens(one, "\n".join([said, *support.days]))
+            _share(one, known := "\n".join([said, *support.days])) >= _NEEDED_SHARE
+            and not wording.missing_tokens(one, known)
             and about.denials(one) == about.denials(said)
             for said in typed
         )
