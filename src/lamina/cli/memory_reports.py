@@ -187,7 +187,7 @@ def audit(
     else:
         _show_audit(found, steps, done, fixing=args.fix, quiet=args.quiet)
         if unread := len(store.stamps()) - found.checked:
-            note(f"{plural(unread, 'file')} could not be read and was not looked at.")
+            note(f"Not looked at: {plural(unread, 'file')} that could not be read.")
     return 1 if found.faults else 0
 
 

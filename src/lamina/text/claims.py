@@ -417,13 +417,12 @@ def _guides(sentence: str, words: Sequence[str]) -> bool:
 
 def _is_clause(words: Sequence[str]) -> bool:
     """A thing, then a verb that says what it is, has or does."""
-    for at, word in enumerate(words[: _LONGEST_SUBJECT + 1]):
-        does = word.endswith("s") and word in _listed("verbs")
-        did = _PAST.match(word) and words[1:] and words[1] in {"`", *_listed("places")}
-        tells = (at or does or did) and _is_thing(words[:at]) and _tells(words[at:])
-        if tells and not _hides_verb(words, at):
-            return True
-    return False
+    does = words[0].endswith("s") and words[0] in _listed("verbs")
+    did = _PAST.match(words[0]) and words[1:] and words[1] in {"`", *_listed("places")}
+    places = range(0 if does or did else 1, min(len(words), _LONGEST_SUBJECT + 1))
+    return any(
+        _is_thing(words[:at]) and _tells(words[at:]) and not _hides_verb(words, at) for at in places
+    )
 
 
 def _hides_verb(words: Sequence[str], at: int) -> bool:
