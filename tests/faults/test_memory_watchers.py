@@ -14,8 +14,8 @@ from lamina.memory.file_store import FileStore
 from lamina.messages import Json
 from lamina.ports import Decision, ToolContext, ToolOutcome, ToolSpec
 from lamina.tools.memory_guard import MemoryGuard
+from lamina.tools.read_write import Edit, Write
 from lamina.tools.registry import Toolbox
-from lamina.tools.write import Edit, Write
 
 # Opens the memory again and again, as sessions do that start at that moment.
 _WATCHER = """

@@ -13,9 +13,8 @@ from lamina.layers import fork_tools
 from lamina.ports import ToolContext
 from lamina.session import Session
 from lamina.tools import sandbox
-from lamina.tools.read import Read
+from lamina.tools.read_write import Read, Write
 from lamina.tools.registry import Toolbox
-from lamina.tools.write import Write
 
 pytestmark = pytest.mark.spec("L5.1")
 

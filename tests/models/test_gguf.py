@@ -26,8 +26,17 @@ from lamina.errors import (
 from lamina.events import Event, TextDelta, quiet
 from lamina.messages import Request, Response, Usage, text, tool_result, tool_use
 from lamina.models import open_model
-from lamina.models.gguf import GgufModel, _NoGrammar, _refused, context_length, find_weights
-from lamina.models.gguf_chat import Speech, answer_schema, plain_chat, read_answer
+from lamina.models.gguf import (
+    GgufModel,
+    Speech,
+    _NoGrammar,
+    _refused,
+    answer_schema,
+    context_length,
+    find_weights,
+    plain_chat,
+    read_answer,
+)
 from lamina.ports import Model
 
 READ = {

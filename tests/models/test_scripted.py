@@ -312,8 +312,7 @@ def test_an_unknown_kind_of_model_is_a_clear_sentence(spec: str) -> None:
 
 
 def test_the_documentation_lists_every_key_of_a_script() -> None:
-    from lamina.models.expectations import EXPECT_KEYS
-    from lamina.models.scripted import REPLY_KEYS, SCRIPT_KEYS, STEP_KEYS
+    from lamina.models.scripted import EXPECT_KEYS, REPLY_KEYS, SCRIPT_KEYS, STEP_KEYS
 
     page = (Path(__file__).parents[2] / "docs" / "scripted.md").read_text()
     for key in EXPECT_KEYS | REPLY_KEYS | SCRIPT_KEYS | STEP_KEYS:

@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from tests.examples import examples
 
 from lamina.secrets import own_rules, redact, scan
-from lamina.secrets.scanner import compiled, entropy
+from lamina.secrets.rules import compiled
+from lamina.secrets.scanner import entropy
 
 ROOT = Path(__file__).resolve().parents[2]
 DATA = Path(os.environ.get("LAMINA_DATA") or ROOT.parent / "shared" / "data")

@@ -112,11 +112,6 @@ def is_fork(state: State) -> bool:
     return False
 
 
-def base_of(caller: State) -> str:
-    """The last entry that a fork of this agent shares with it."""
-    return caller.ledger.answer_head or ""
-
-
 def branch_of(
     parent: State,
     purpose: Purpose,

@@ -22,7 +22,7 @@ from pathlib import Path
 from lamina.agents.types import NAMED, is_name
 from lamina.errors import LaminaError, PostAway, StorageError, UsageError
 from lamina.ledger.log import sync
-from lamina.ledger.places import private_folder
+from lamina.ledger.places import failing_as, private_folder
 from lamina.ports import LARGEST_LETTER, Letter, Presence
 
 _KEPT = 7 * 24 * 3600.0  # seconds for which the id of a letter that was read is known
@@ -201,10 +201,8 @@ def _lives(box: Path) -> bool:
 
 def _letter(path: Path) -> Letter:
     where = f"The letter {path}"
-    try:
+    with failing_as(UsageError, f"{where} is a link, or can't be read"):
         letter = Letter.unpacked(_bytes(path, LARGEST_LETTER), where)
-    except OSError as error:
-        raise UsageError(f"{where} is a link, or can't be read: {error.strerror}.") from error
     if letter.id != path.name:
         raise UsageError(f"{where} says that it is {letter.id!r}.")
     return letter

@@ -164,7 +164,7 @@ class Agents:
             parent=caller.agent,
             depth=1 + (above.card.depth if above else 0),
             started=self.main.deps.clock.now(),
-            base=fork.base_of(caller) if kind.name == FORK else order.remote,
+            base=(caller.ledger.answer_head or "") if kind.name == FORK else order.remote,
             background=order.background,
             worktree=order.worktree and not order.remote,
             number=1 + len(self.known),

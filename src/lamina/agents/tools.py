@@ -17,16 +17,12 @@ from lamina.events import Warned
 from lamina.messages import Json
 from lamina.ports import Ask, Background, Model, ToolContext, ToolOutcome, ToolSpec
 from lamina.state import State
+from lamina.tools import takes, words
 from lamina.tools.registry import Toolbox
 
 _COORDINATES = ("Agent", "SendMessage", "Todo")  # beside what only reads
 _STRING: Json = {"type": "string", "minLength": 1}
 _TYPED: Json = {"type": "object", "properties": {"type": {"type": "string"}}, "required": ["type"]}
-
-
-def _object(*required: str, **fields: Json) -> Json:
-    needs = {"required": list(required), "additionalProperties": False}
-    return {"type": "object", "properties": fields, **needs}
 
 
 class AgentTool:
@@ -45,15 +41,15 @@ class AgentTool:
                 "on a git worktree of its own; with remote a teammate of that name does it, in a "
                 f"process of its own or on another host. Types:\n{types}"
             ),
-            input_schema=_object(
+            input_schema=takes(
                 "prompt",
                 prompt={**_STRING, "description": "The whole task."},
                 type={**_STRING, "description": "An agent type; general if left out."},
-                task={**_STRING, "maxLength": 100, "description": "The task in 3-5 words."},
-                name={**_STRING, "maxLength": 40, "description": "To write to it by."},
+                task=words(100, "The task in 3-5 words."),
+                name=words(40, "To write to it by."),
                 background={"type": "boolean"},
                 worktree={"type": "boolean"},
-                remote={**_STRING, "maxLength": 200, "description": "Instead of a type."},
+                remote=words(200, "Instead of a type."),
             ),
         )
 
@@ -62,11 +58,11 @@ class AgentTool:
         card = agent.card
         meta: dict[str, Any] = {"agent": card.id, "type": card.type, "status": card.status}
         if agent.running or card.background:
-            words = (
+            told = (
                 f"The agent {card.name} (id {card.id}) works in the background. You will be told "
                 "when it is done; don't wait for it, and don't do its task."
             )
-            return ToolOutcome(words, meta=meta)
+            return ToolOutcome(told, meta=meta)
         if card.status == "done" and not card.kept:
             return ToolOutcome(agent.result, meta=meta)
         return ToolOutcome(self._agents.report(agent), is_error=card.status != "done", meta=meta)
@@ -88,11 +84,11 @@ class SendMessage:
                 "(approve, reason), plan_approval_request (plan), plan_approval_response (approve, "
                 "feedback)."
             ),
-            input_schema=_object(
-                *("to", "message"),
+            input_schema=takes(
+                "to message",
                 to={**_STRING, "maxLength": 200},
                 message={"anyOf": [{**_STRING, "maxLength": 100_000}, _TYPED]},
-                summary={**_STRING, "maxLength": 200, "description": "In 5-10 words."},
+                summary=words(200, "In 5-10 words."),
             ),
         )
 

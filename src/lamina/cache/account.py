@@ -130,27 +130,18 @@ class Account:
         self._marked = array("q")  # and before each of these, with a mark that still holds
         self._broken = -1  # first of them that was changed since the last request,
         self._changed = -1  # and the last
-        self._until = 0.0  # the cache lives until then,
+        self.warm_until = 0.0  # the cache lives until then,
         self._alone = 0.0  # and so long if nothing had been sent to keep it
         self._asked_at = 0.0
         self._last_word = 0.0
         self.breaks = 0  # pauses that an hour would have bridged, and five minutes not
-        self._used_at = 0.0
+        self.used_at = 0.0  # when the cache was last used, also only to keep it; 0: never
         self._prompt = 0  # tokens of the last request, system prompt and tools included
         self._away: Counter[int] = Counter()  # pauses, by how many lives of the cache they lasted
         self.bill = 0.0  # of the conversation's own requests
         self.kept = 0  # requests that kept the cache in this pause
         self.aside = 0.0  # spent on background work
         self._framed = 0  # tokens of the prompt that live longer than the rest
-
-    @property
-    def used_at(self) -> float:
-        """When the cache was last used, by the conversation or to keep it; 0: never."""
-        return self._used_at
-
-    @property
-    def warm_until(self) -> float:
-        return self._until
 
     def affords(self, price: float) -> bool:
         """Has the session saved what a call beside it costs? A little may be owed."""
@@ -281,15 +272,15 @@ class Account:
         if entry.get("role") == "assistant" and not self.kept:
             self._last_word = written_at(entry)
             self._alone = max(self._alone, written_at(entry) + self.rates.life)
-            self._until = max(self._until, self._alone)
+            self.warm_until = max(self.warm_until, self._alone)
 
     def _beside(self, now: float, paid: Json) -> None:
         """A call beside the conversation; one that reads its prompt keeps the cache."""
         price, life = float(paid.get("price") or 0.0), float(paid.get("kept") or 0.0)
         self.saved -= price
         self.aside += price
-        if life and now <= self._until:
-            self._until, self._used_at = max(self._until, now + life), now
+        if life and now <= self.warm_until:
+            self.warm_until, self.used_at = max(self.warm_until, now + life), now
             self.kept += 1
 
     def _keep_out(self, amount: int) -> None:
@@ -365,7 +356,7 @@ class Account:
     def _request(self, at: int, entry: Json) -> None:
         now, rates = written_at(entry), self.rates
         prompt = int(entry.get("tokens") or 0)
-        cold = not self.requests or now > self._until
+        cold = not self.requests or now > self.warm_until
         self.bill += rates.write * prompt if cold else rates.read * prompt
         if cold:
             self.pauses += self.requests > 0
@@ -384,10 +375,10 @@ class Account:
         self._last_word = now
         self.requests += 1
         self._grown.append(self._said)
-        self._asked_at = self._used_at = now
-        self._alone, self._until = (
+        self._asked_at = self.used_at = now
+        self._alone, self.warm_until = (
             max(self._alone, now + rates.life),
-            max(self._until, now + rates.life),
+            max(self.warm_until, now + rates.life),
         )
         if self._broken >= 0:
             del self._marked[bisect_right(self._marked, self._broken) :]

@@ -349,35 +349,28 @@ class Paper:
         return line
 
 
+@dataclass(frozen=True, slots=True)
 class Paid:
     """One request on paper: unchanged, and as it was sent."""
 
-    def __init__(
-        self,
-        price: Price,
-        direct: Usage,
-        sent: Usage,
-        line: _TwoWays,
-        counted: Counted,
-        again: Callable[[float], Usage],
-        *,
-        possible: bool = True,
-    ) -> None:
-        self._possible = possible  # the provider would have taken it unchanged
-        self._price, self._direct, self.sent = price, direct, sent
-        self._line, self._counted = line, counted
-        self.again = again  # as it was sent, once more at this time, to keep the cache
+    price: Price
+    direct: Usage
+    sent: Usage
+    line: _TwoWays
+    counted: Counted
+    again: Callable[[float], Usage]  # as it was sent, once more at this time, to keep the cache
+    possible: bool = True  # the provider would have taken it unchanged
 
     def saved(self, billed: Usage) -> float:
         """Dollars that the request costs less for its changes, by what was counted of it. What could not
         have been sent unchanged has no other price: nothing was saved on it, if nothing was lost."""
-        self._counted.learn(*self._line.more(billed.prompt))
+        self.counted.learn(*self.line.more(billed.prompt))
         less = self._less(billed)
-        return less if self._possible else min(0.0, less)
+        return less if self.possible else min(0.0, less)
 
     def _less(self, billed: Usage) -> float:
-        price, prompt = self._price, self.sent.prompt
+        price, prompt = self.price, self.sent.prompt
         if not self.sent.cache_read and billed.cache_read > billed.prompt / 2:
             # The cache is from before this gateway's start: both sides would have read it.
-            return cost(Usage(cache_read=max(0, self._direct.prompt - prompt)), price)
-        return cost(self._direct, price) - cost(self.sent, price)
+            return cost(Usage(cache_read=max(0, self.direct.prompt - prompt)), price)
+        return cost(self.direct, price) - cost(self.sent, price)

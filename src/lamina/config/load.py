@@ -102,21 +102,12 @@ class Config:
 
     def with_(self, **overrides: Any) -> Config:
         """The same with some settings changed, as if given on opening; managed ones stay."""
-        old: dict[_Str, Any] = {}
-        rest: list[Layer] = []
-        for layer in self.layers:
-            if layer.source.kind == "flag":
-                old.update(layer.values)
-            else:
-                rest.append(layer)
-        given = override_layer({**old, **overrides})
-        managed = [layer for layer in rest if layer.source.kind == "managed"]
-        others = [layer for layer in rest if layer.source.kind != "managed"]
-        return self._resolved([*managed, given, *others])
-
-    def _resolved(self, layers: Sequence[Layer]) -> Config:
+        old = [one.values for one in self.layers if one.source.kind == "flag"]  # one at most
+        managed = [layer for layer in self.layers if layer.source.kind == "managed"]
+        others = [one for one in self.layers if one.source.kind not in ("flag", "managed")]
+        layers = (*managed, override_layer({**dict(*old), **overrides}), *others)
         values = resolve(layers, self._secrets, self._disable)
-        return replace(self, layers=tuple(layers), _values=MappingProxyType(values))
+        return replace(self, layers=layers, _values=MappingProxyType(values))
 
     def _get(self, name: _Str, kind: Kind) -> Any:
         setting = BY_NAME[name]

@@ -91,7 +91,7 @@ class Folding:
     """The lines of one conversation's view."""
 
     def __init__(self, least: int, before: Folding | None = None, end: int = 0) -> None:
-        self._least = least  # characters that a fold must save
+        self.least = least  # characters that a fold must save
         self._before, self._end = before, end
         self._known: MutableMapping[Key, _Lines] = (
             {} if before is None else ChainMap({}, before._known)  # noqa: SLF001
@@ -101,7 +101,7 @@ class Folding:
 
     def branch(self, end: int) -> Folding:
         """For a view that is the same as this one up to the entry `end`, and goes on alone."""
-        return Folding(self._least, self, end)
+        return Folding(self.least, self, end)
 
     def _places_of(self, line: str) -> list[tuple[Key, int]]:
         found = self._places.get(line)
@@ -130,7 +130,7 @@ class Folding:
     def fold(self, text: str, name: str, in_view: Callable[[Key], bool]) -> Folded | None:
         """A shorter form of a text that was never sent; `name` is the id that brings it back, "" where
         nobody could ask by it."""
-        if len(text) < self._least:
+        if len(text) < self.least:
             return None
         parted = self._lines_in(text)
         repeated, searched = self._repeated(parted.bare), _SEARCHED.search(text) is not None
@@ -138,12 +138,12 @@ class Folding:
             return None
         work = _Work(self, text, parted, in_view)
         lines = work.run() if repeated else text.split("\n")
-        shown = "\n".join(_grouped(lines, self._least) if searched else lines)
+        shown = "\n".join(_grouped(lines, self.least) if searched else lines)
         if shown == text:
             return None
         back = f"; Expand {name} brings it back" if name else ""
         words = f"[Folded{back}]\n{shown}"
-        if len(text) - len(words) < self._least:
+        if len(text) - len(words) < self.least:
             return None
         return Folded(words, tuple(dict.fromkeys(work.needs)))
 
@@ -168,10 +168,6 @@ class Folding:
 
     def lines_of(self, key: Key) -> _Lines:
         return self._known[key]
-
-    @property
-    def least(self) -> int:
-        return self._least
 
 
 def _run(new: Sequence[str], at: int, end: int, old: Sequence[str], place: int, key: Key) -> _Match:

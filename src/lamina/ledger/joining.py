@@ -330,33 +330,29 @@ class Marks:
 
     def __init__(self) -> None:
         self._ends = array("q")  # of earlier requests, as far as nothing before them changed
-        self._stable = 0
+        self.stable = 0
 
     def copy(self) -> Marks:
         other = Marks()
-        other._ends, other._stable = self._ends[:], self._stable
+        other._ends, other.stable = self._ends[:], self.stable
         return other
 
     def after(self, keep: int, stable: int) -> Marks:
         """The same once the prompt has changed between these two places."""
         other = Marks()
         other._ends = self._ends[: bisect_right(self._ends, keep)]
-        if 0 < self._stable <= keep and self._stable not in other._ends:
-            insort(other._ends, self._stable)  # also before others: the next change may take those
-        other._stable = stable
+        if 0 < self.stable <= keep and self.stable not in other._ends:
+            insort(other._ends, self.stable)  # also before others: the next change may take those
+        other.stable = stable
         return other
 
     @property
     def cached(self) -> int:
         return self._ends[-1] if self._ends else 0
 
-    @property
-    def stable(self) -> int:
-        return self._stable
-
     def sent(self, end: int) -> None:
         """A request of so many blocks went out."""
-        self._stable = min(self._stable, end) or end
+        self.stable = min(self.stable, end) or end
         if end > self.cached:
             self._ends.append(end)
 

@@ -23,7 +23,7 @@ from typing import Any, cast
 import msgspec
 
 from lamina.errors import LedgerError, SessionBusy
-from lamina.ledger.places import open_private, private_folder
+from lamina.ledger.places import failing_as, open_private, private_folder
 from lamina.messages import Json
 
 CARD = "agent"  # state entry: what is known of the agent whose ledger this is
@@ -91,11 +91,9 @@ def without_surrogates(value: Any) -> Any:
 
 def read(path: Path) -> Reading:
     """Read without a lock. Raises LedgerError if the file can't be opened at all."""
-    try:
-        with path.open("rb") as file:
-            return _read(file.fileno())
-    except OSError as error:
-        raise LedgerError(f"Can't read the session file {path}: {error.strerror}.") from error
+    telling = failing_as(LedgerError, f"Can't read the session file {path}")
+    with telling, path.open("rb") as file:
+        return _read(file.fileno())
 
 
 def _read(fd: int) -> Reading:
@@ -239,7 +237,7 @@ class LogFile:
     def __init__(self, path: Path, fd: int, end: int) -> None:
         self.path = path
         self._fd = fd
-        self._end = end
+        self.size = end
 
     @classmethod
     def open(cls, path: Path, known: int = -1) -> tuple[LogFile, Reading]:
@@ -258,10 +256,6 @@ class LogFile:
             os.close(fd)
             raise
 
-    @property
-    def size(self) -> int:
-        return self._end
-
     def write(self, data: bytes, *, lasting: bool = True) -> None:
         """Append whole lines and return when they are on disk, `lasting` even if the power fails right
         afterwards; on failure nothing is added."""
@@ -279,12 +273,12 @@ class LogFile:
             raise LedgerError(
                 f"Can't write to the session file {self.path}: {why}. Nothing was added."
             ) from error
-        self._end += len(data)
+        self.size += len(data)
 
     def _take_back(self) -> None:
         """Drop the unacknowledged tail, so that the next line starts clean."""
         try:
-            os.ftruncate(self._fd, self._end)
+            os.ftruncate(self._fd, self.size)
         except OSError:
             self.close()  # the next open repairs the tail
 

@@ -18,7 +18,7 @@ import time
 from collections.abc import Generator
 from pathlib import Path
 
-from lamina.errors import StorageError
+from lamina.errors import LaminaError, StorageError
 
 LONGEST_SLUG = 200
 RECORD = "project.json"
@@ -104,6 +104,15 @@ def private_folder(folder: Path) -> None:
             directory.mkdir(mode=0o700)
     if not os.path.isdir(folder):
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(folder))
+
+
+@contextlib.contextmanager
+def failing_as(kind: type[LaminaError], what: str) -> Generator[None]:
+    """What the system refuses becomes one sentence: what can't be done, and why."""
+    try:
+        yield
+    except OSError as error:
+        raise kind(f"{what}: {error.strerror}.") from error
 
 
 def open_private(path: str | os.PathLike[str], flags: int) -> int:
@@ -211,13 +220,11 @@ def _claim(folder: Path, path: str) -> bool:
     record = folder / RECORD
     # ASCII on purpose: a path that is not UTF-8 survives as escaped surrogates.
     content = json.dumps({"path": path}).encode() + b"\n"
-    try:
-        with open(record, "ab", buffering=0, opener=open_private) as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
-            if _owner(folder) is None:
-                _write_whole(file.fileno(), content)
-    except OSError as error:
-        raise StorageError(f"Can't write {record}: {error.strerror}.") from error
+    telling = failing_as(StorageError, f"Can't write {record}")
+    with telling, open(record, "ab", buffering=0, opener=open_private) as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        if _owner(folder) is None:
+            _write_whole(file.fileno(), content)
     return _owner(folder) == path
 
 

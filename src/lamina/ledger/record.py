@@ -12,6 +12,7 @@ import re
 import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
@@ -19,7 +20,7 @@ from typing import Any, NamedTuple, cast
 
 from lamina.errors import EditRefused, LedgerError
 from lamina.ledger import Places, Shared, joining, log, tokens
-from lamina.ledger.places import open_private, private_folder
+from lamina.ledger.places import failing_as, open_private, private_folder
 from lamina.ledger.view import Projection
 from lamina.messages import (
     Block,
@@ -89,7 +90,7 @@ class Ledger:
         other.seen, other._ids = self.seen, self._ids.branch(end)
         said = ((name, one.until(end)) for name, one in self._states.items())
         other._states = {name: one for name, one in said if one is not None}
-        other._anchor, other.frame_tokens = self._anchor.copy(), self.frame_tokens
+        other._anchor, other.frame_tokens = replace(self._anchor), self.frame_tokens
         other._sent, other._marks = self._sent, self._marks.copy()
         return other
 
@@ -310,18 +311,13 @@ class _Said(NamedTuple):
         return found
 
 
+@dataclass(slots=True)
 class _Anchor:
     """The last answer's usage, and our own estimate of the view at that moment."""
 
-    def __init__(self) -> None:
-        self.usage = 0
-        self.estimate = 0
-        self.id: str = ""
-
-    def copy(self) -> _Anchor:
-        other = _Anchor()
-        other.usage, other.estimate, other.id = self.usage, self.estimate, self.id
-        return other
+    usage: int = 0
+    estimate: int = 0
+    id: str = ""
 
     def message(self, entry: Json, added: int, estimate: int) -> None:
         if entry.get("role") != "assistant":
@@ -374,14 +370,10 @@ def _repair(problem: log.Problem) -> Json:
 
 def fork_file(source: Path, target: Path) -> None:
     """Copy a session's record to a new one; a torn last line is repaired when that is opened."""
-    try:
+    with failing_as(LedgerError, f"Can't copy the session {source.stem} to {target}"):
         private_folder(target.parent)
         with source.open("rb") as old, open(target, "xb", opener=open_private) as new:
             shutil.copyfileobj(old, new, 1024 * 1024)
-    except OSError as error:
-        raise LedgerError(
-            f"Can't copy the session {source.stem} to {target}: {error.strerror}."
-        ) from error
 
 
 Said = tuple[tuple[Origin, str], ...]

@@ -45,7 +45,7 @@ class Projection:
         self.rows: Shared[Row] = Shared()
         self.tokens = 0  # estimate of all rows
         self._keys = array("q")  # row.entry of each row, for bisection
-        self._folds: list[tuple[int, int]] = []  # spans of the folds in force
+        self.folds: list[tuple[int, int]] = []  # spans (first and last entry) of those in force
         # Blocks (entry, number) that others lean on: by which edit these were put where.
         self._leant_on: dict[tuple[int, int], tuple[tuple[int, int, str], ...]] = {}
         self._lent = False  # a branch has the same of these
@@ -105,11 +105,6 @@ class Projection:
     # ---- what comes out
 
     @property
-    def folds(self) -> list[tuple[int, int]]:
-        """Spans (positions of first and last entry) that folds stand for now."""
-        return self._folds
-
-    @property
     def messages(self) -> Shared[Message]:
         """A snapshot; later entries don't change it."""
         return self._joined().snapshot()
@@ -145,7 +140,7 @@ class Projection:
         edits and no frames. What both have is shared, so that its length costs nothing."""
         other, row = Projection(), bisect_left(self._keys, end)
         other.entries, other.position = self.entries.copy(end), self.position.branch(end)
-        other.frame, other.inert, other._folds = self.frame, dict(self.inert), list(self._folds)
+        other.frame, other.inert, other.folds = self.frame, dict(self.inert), list(self.folds)
         other.rows, other._keys = self.rows.copy(row), self._keys[:row]
         other.tokens = self.tokens - sum(gone.tokens for gone in self.rows[row:])
         other._joiner = self._joined().copy()
@@ -272,8 +267,8 @@ class Projection:
         self.tokens += sum(r.tokens for r in new) - sum(r.tokens for r in self.rows[low:high])
         self.rows.splice(low, high, new)
         self._keys[low:high] = array("q", [first] * len(new))
-        self._folds = [f for f in self._folds if not (first <= f[0] and f[1] <= last)]
-        self._folds.append((first, last))
+        self.folds = [f for f in self.folds if not (first <= f[0] and f[1] <= last)]
+        self.folds.append((first, last))
         return min(low, self._restore([k for k in self._leant_on if first <= k[0] <= last]))
 
     def _fold_problem(self, edit: Json) -> tuple[str, int, int]:
@@ -281,7 +276,7 @@ class Projection:
         last = self.position.get(str(edit.get("last")))
         if first is None or last is None or first > last:
             return "the span's first or last entry is not there", 0, 0
-        for low, high in self._folds:
+        for low, high in self.folds:
             apart = last < low or high < first
             if not apart and not (first <= low and high <= last):
                 return "it overlaps another fold", 0, 0
@@ -308,7 +303,7 @@ class Projection:
         """Project everything again: the edit that an undo takes away may have hidden others."""
         self.edited.append(0)
         active = {edit["uuid"] for edit in self.active_edits()}
-        self.rows, self._keys, self._folds = Shared[Row](), array("q"), []
+        self.rows, self._keys, self.folds = Shared[Row](), array("q"), []
         self._leant_on, self._lent = {}, False
         self.inert, self.tokens, self._joiner, self._changed = {}, 0, Joiner(), 0
         for at, entry in enumerate(self.entries):

@@ -6,7 +6,7 @@ official packages read their own environment variables.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any, cast
@@ -56,6 +56,7 @@ def _provider(kind: str, name: str, given: Mapping[str, Any]) -> Model:
             f"{kind}: models need the {_PACKAGES[kind]} package: {installing(kind)}."
         )
     module = import_module(f"lamina.models.{kind}")
-    make = cast("Callable[..., Model]", getattr(module, _MODELS[kind]))
-    taken = inspect.signature(make).parameters
+    make = cast("type[Any]", getattr(module, _MODELS[kind]))
+    kinds = make.__mro__[:-1]  # its own options, and those of what it is made from
+    taken = {option for made in kinds for option in inspect.signature(made).parameters}
     return make(name, **{key: value for key, value in given.items() if key in taken})

@@ -10,11 +10,9 @@ from __future__ import annotations
 
 import inspect
 import json
-import random
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 import msgspec
@@ -29,7 +27,6 @@ from lamina.ledger.window import LONG_BETA, bare_name, capabilities, needs_long_
 from lamina.messages import Block, Json, Message, Request, Response, Usage, as_object, blocks_of
 from lamina.models import faults
 from lamina.models.remote import CONNECT_SECONDS, BrokenOff, ErrorInStream, Malformed, RemoteModel
-from lamina.ports import Clock
 
 if TYPE_CHECKING:
     import anthropic
@@ -54,8 +51,8 @@ _DIAGNOSTICS_BETA = "cache-diagnosis-2026-04-07"
 
 
 class AnthropicModel(RemoteModel["anthropic.AsyncAnthropic"]):
-    """`anthropic:NAME`. All options have defaults; key and base URL may come from the package's
-    own environment variables.
+    """`anthropic:NAME`. All options have defaults (`remote`: those of RemoteModel); key and base URL
+    may come from the package's own environment variables.
     """
 
     package = "anthropic"
@@ -65,21 +62,14 @@ class AnthropicModel(RemoteModel["anthropic.AsyncAnthropic"]):
         self,
         name: str,
         *,
-        api_key: str | None = None,
-        base_url: str | None = None,
-        headers: Mapping[str, str] | None = None,
         betas: Sequence[str] = (),
-        timeout: float = 300.0,
-        retries: int | None = None,
         window: int | None = None,
         max_output: int | None = None,
         cache_ttl: Ttl | Literal["auto", "mixed"] = "5m",
         cache_edits: bool = False,
         cache_upgrades: bool = False,
         diagnostics: bool = False,
-        clock: Clock | None = None,
-        chance: random.Random | None = None,
-        limits: Path | None = None,
+        **remote: Any,
     ) -> None:
         if cache_ttl not in ("auto", "mixed", "5m", "1h"):
             raise ModelConfigError(
@@ -100,14 +90,7 @@ class AnthropicModel(RemoteModel["anthropic.AsyncAnthropic"]):
                 cache_edits=cache_edits,
                 cache_upgrades=cache_upgrades,
             ),
-            api_key=api_key,
-            base_url=base_url,
-            headers=headers,
-            timeout=timeout,
-            retries=retries,
-            clock=clock,
-            chance=chance,
-            limits=limits,
+            **remote,
         )
         self._ttl: Ttl = "1h" if cache_ttl == "1h" else "5m"
         self._diagnostics = diagnostics
@@ -129,14 +112,14 @@ class AnthropicModel(RemoteModel["anthropic.AsyncAnthropic"]):
             emit(Warned(f"{model} ends on {ends[model]}; choose a newer model."))
 
     def _body(self, client: anthropic.AsyncAnthropic, request: Request, emit: Emit) -> Json:
-        if self._capabilities.cache_choice != "frame":
+        if self.capabilities.cache_choice != "frame":
             request = replace(request, frame_ttl=0)
         tools, system, messages = with_breakpoints(request, _ttl(request) or self._ttl)
         params = dict(request.params)
         previous = params.pop("previous_message_id", None) or self._last_ids.get(request.purpose)
-        limit = request.max_tokens or min(DEFAULT_ANSWER, self._capabilities.max_output)
+        limit = request.max_tokens or min(DEFAULT_ANSWER, self.capabilities.max_output)
         betas = [*self._betas, *cast("Sequence[str]", params.pop("betas", None) or ())]
-        model = bare_name(request.model or self._name)
+        model = bare_name(request.model or self.name)
         self._warn_of_end(model, emit)
         _fit_thinking(params, limit)
         call: Json = {
@@ -157,7 +140,7 @@ class AnthropicModel(RemoteModel["anthropic.AsyncAnthropic"]):
         extra: Json = {}
         for name, value in params.items():
             (call if name in known else extra)[name] = value
-        if request.cache_deletions and self._capabilities.cache_edits:
+        if request.cache_deletions and self.capabilities.cache_edits:
             extra["cache_edits"] = [
                 {"type": "delete_tool_result", "tool_use_id": name}
                 for name in request.cache_deletions
@@ -185,7 +168,7 @@ class AnthropicModel(RemoteModel["anthropic.AsyncAnthropic"]):
             raise ModelConfigError(
                 f"The settings for Anthropic can't be used ({error}): check them."
             ) from error
-        place = self._place(client, bare_name(self._name))
+        place = self._place(client, bare_name(self.name))
         if not (client.api_key or client.auth_token or client.credentials):
             raise faults.missing_key(place)
         if wrong := faults.no_address(place):

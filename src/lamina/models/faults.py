@@ -1,17 +1,20 @@
-"""What a provider's refusal means: for good, for now, or a prompt that is too long; with the
-sentence for the user, in which no key ever appears. Pure.
+"""What a provider's refusal means: for good, for now, or a prompt that is too long; with the sentence for
+the user, in which no key ever appears. And trying again: what fails for now is tried with growing,
+jittered pauses, at the server's pace where it names one. Clock and chance come in as arguments; every
+pause is an event.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
-from lamina.errors import ModelConfigError, ModelError, PromptTooLong
-from lamina.models.retry import Passing
+from lamina.errors import BadResponse, ModelConfigError, ModelError, ModelUnreachable, PromptTooLong
+from lamina.events import Emit, Event, Retrying, StreamRestarted, TextDelta, ThinkingDelta
+from lamina.ports import Clock
 
 if TYPE_CHECKING:
     import httpx2
@@ -95,7 +98,8 @@ def refusal(
             f"{place.host} has no model {place.model!r} (404): check the model's name"
             f" and {place.url_variable}."
         )
-    if (status in _BUSY or status >= 500 or kind in _BUSY_TYPES) and _may_retry(headers):
+    may_retry = headers.get("x-should-retry", "").lower() != "false"
+    if may_retry and (status in _BUSY or status >= 500 or kind in _BUSY_TYPES):
         return _busy(place, status, kind, headers, now)
     number = f" ({status})" if status != 200 else ""
     return ModelError(f"{place.provider} rejected the request{number}: {_short(message)}")
@@ -195,10 +199,6 @@ def _busy(place: Place, status: int, kind: str, headers: Mapping[str, str], now:
     )
 
 
-def _may_retry(headers: Mapping[str, str]) -> bool:
-    return headers.get("x-should-retry", "").lower() != "false"
-
-
 def retry_after(headers: Mapping[str, str], now: float) -> float | None:
     """Seconds that the server asks us to wait: `retry-after-ms`, seconds, or a date."""
     try:
@@ -234,3 +234,89 @@ def while_connecting(error: BaseException) -> bool:
 def cause_of(error: BaseException) -> str:
     cause = str(error.__cause__ or "") or str(error)
     return cause.rstrip(".") or "no connection"
+
+
+# ---- trying again
+
+T = TypeVar("T")
+
+# Why a call failed for now: it never reached the host, the host was busy or went silent, or the
+# answer broke the wire format.
+Kind = Literal["unreached", "busy", "malformed"]
+
+
+class Passing(Exception):
+    """A call failed in a way that may pass. `sentence` is for the user if it doesn't."""
+
+    def __init__(
+        self, kind: Kind, reason: str, sentence: str, *, retry_after: float | None = None
+    ) -> None:
+        super().__init__(reason)
+        self.kind: Kind = kind
+        self.reason = reason
+        self.sentence = sentence
+        self.retry_after = retry_after
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """How often and how long. A host that can't be reached at all is given up sooner."""
+
+    retries: int = 8
+    retries_unreached: int = 3
+    retries_malformed: int = 1
+    first: float = 0.5
+    longest: float = 32.0
+    longest_asked: float = 300.0  # a server that asks for more than this is given up
+
+    def tries(self, kind: Kind) -> int:
+        limits = {"unreached": self.retries_unreached, "malformed": self.retries_malformed}
+        return min(self.retries, limits.get(kind, self.retries))
+
+    def delay(self, attempt: int, asked: float | None, chance: float) -> float:
+        """Seconds before try `attempt` + 1; `chance` in [0, 1) spreads clients apart."""
+        own = min(self.longest, self.first * 2.0 ** (attempt - 1)) * (0.5 + chance / 2)
+        return own if asked is None else max(own, asked)
+
+
+async def with_retries(
+    attempt: Callable[[Emit], Awaitable[T]],
+    emit: Emit,
+    *,
+    policy: Policy,
+    clock: Clock,
+    chance: Callable[[], float],
+) -> T:
+    """Run `attempt` until it succeeds, fails for good, or has been tried often enough."""
+    failures: dict[Kind, int] = {"unreached": 0, "busy": 0, "malformed": 0}
+    while True:
+        streamed = False
+
+        def listen(event: Event) -> None:
+            nonlocal streamed
+            streamed = streamed or isinstance(event, TextDelta | ThinkingDelta)
+            emit(event)
+
+        try:
+            return await attempt(listen)
+        except Passing as failure:
+            failures[failure.kind] += 1
+            total = sum(failures.values())
+            asked = failure.retry_after
+            if (
+                failures[failure.kind] > policy.tries(failure.kind)
+                or total > policy.retries
+                or (asked is not None and asked > policy.longest_asked)
+            ):
+                raise _given_up(failure, total) from failure
+            delay = policy.delay(total, asked, chance())
+            if streamed:
+                emit(StreamRestarted(failure.reason))
+            emit(Retrying(total, delay, failure.reason))
+            await clock.sleep(delay)
+
+
+def _given_up(failure: Passing, tries: int) -> Exception:
+    often = f" (tried {tries} times)" if tries > 1 else ""
+    kind = BadResponse if failure.kind == "malformed" else ModelUnreachable
+    return kind(f"{failure.sentence}{often}.")

@@ -1,31 +1,44 @@
 """A local model from a GGUF file, found by path or by the package that carries its weights, in a
 child process of its own: cancelling a call kills the process, and the next call starts another.
 It reads the weights and talks to nobody.
+
+Small models get plain chat messages, with tools described in words, and their answers are held to a
+JSON schema, so that even a tiny one calls a tool in a form that can be read.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import struct
 import subprocess
 import sys
+from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 from lamina.errors import BadResponse, ModelConfigError, ModelError, ModelUnreachable
 from lamina.events import Emit, Event, TextDelta
-from lamina.messages import Json, Request, Response, Usage
+from lamina.messages import (
+    Block,
+    Json,
+    Request,
+    Response,
+    Usage,
+    blocks_of,
+    text,
+    text_of,
+    tool_use,
+)
 from lamina.models import faults
-from lamina.models.gguf_chat import Speech, answer_schema, plain_chat, read_answer
-from lamina.models.openai import ChatAssembly
+from lamina.models.openai import ChatAssembly, compact
 from lamina.ports import Capabilities
 
 if TYPE_CHECKING:
     from anyio.abc import Process
     from anyio.streams.buffered import BufferedByteReceiveStream
-
 
 # GGUF's value types: fixed sizes in bytes; 8 is a string, 9 an array.
 _SIZES = {0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 1, 10: 8, 11: 8, 12: 8}
@@ -74,7 +87,7 @@ def context_length(path: Path) -> int | None:
                     return value
     except OSError as error:
         raise ModelConfigError(f"{path} can't be read ({error.strerror}).") from error
-    except (struct.error, ValueError) as error:
+    except (struct.error, ValueError, KeyError) as error:  # KeyError: a value of an unknown kind
         raise ModelConfigError(f"{path} is damaged: its header can't be read.") from error
     return None
 
@@ -89,16 +102,10 @@ def _value(file: BinaryIO, kind: int) -> int | None:
             for _ in range(_bounded(length)):
                 _string(file)
         else:
-            file.seek(_bounded(length * _size(inner)), 1)
+            file.seek(_bounded(length * _SIZES[inner]), 1)
         return None
-    data = file.read(_size(kind))
+    data = file.read(_SIZES[kind])
     return int(struct.unpack(_FORMATS[kind], data)[0]) if kind in _FORMATS else None
-
-
-def _size(kind: int) -> int:
-    if kind not in _SIZES:
-        raise ValueError("an unknown kind of value")
-    return _SIZES[kind]
 
 
 def _string(file: BinaryIO) -> bytes:
@@ -143,13 +150,13 @@ class GgufModel:
     ) -> None:
         import anyio
 
-        self._name = f"gguf:{name}"
+        self.name = f"gguf:{name}"
         self._path = find_weights(name)
         trained = context_length(self._path) or DEFAULT_WINDOW
         self._window = min(window or DEFAULT_WINDOW, trained)
         self._threads = threads or max(1, (os.cpu_count() or 2) // 2)
         self._timeout = timeout
-        self._capabilities = Capabilities(
+        self.capabilities = Capabilities(
             window=self._window,
             max_output=max_output or min(2_048, self._window // 4),
             images=False,
@@ -160,14 +167,6 @@ class GgufModel:
         self._lines: BufferedByteReceiveStream | None = None
         self._calls = 0
         self._one_at_a_time = anyio.Lock()
-
-    @property
-    def name(self) -> str:
-        return self._name
-
-    @property
-    def capabilities(self) -> Capabilities:
-        return self._capabilities
 
     async def complete(self, request: Request, emit: Emit) -> Response:
         body = self._body(request)
@@ -209,7 +208,7 @@ class GgufModel:
     def _body(self, request: Request) -> Json:
         body: Json = {
             "messages": plain_chat(request),
-            "max_tokens": request.max_tokens or self._capabilities.max_output,
+            "max_tokens": request.max_tokens or self.capabilities.max_output,
             "stream": True,
             "stream_options": {"include_usage": True},
             "temperature": 0,
@@ -231,7 +230,8 @@ class GgufModel:
             await self._send(body)
             while "done" not in (line := await self._receive()):
                 if "error" in line:
-                    await self._rest()
+                    while "done" not in await self._receive():
+                        pass
                     finished = True
                     raise _refused(line["error"])
                 assembly.take(line["chunk"])
@@ -253,7 +253,7 @@ class GgufModel:
                 content, cut = read_answer(plain.text, number=self._calls, cut_off=cut_off)
             except ValueError as error:
                 raise BadResponse(
-                    f"{self._name} gave an answer that can't be read ({error}); ask again."
+                    f"{self.name} gave an answer that can't be read ({error}); ask again."
                 ) from error
             if cut is not None:
                 extra["cut_tool_use"] = cut
@@ -262,7 +262,7 @@ class GgufModel:
                     stop = "tool_use"
                 elif rest := block["text"].removeprefix(spoken):
                     emit(TextDelta(rest))
-        return Response(content, stop, usage, plain.id, self._name, extra)
+        return Response(content, stop, usage, plain.id, self.name, extra)
 
     # ---- the process
 
@@ -292,7 +292,7 @@ class GgufModel:
 
         stdin = self._process.stdin if self._process else None
         if stdin is None:
-            raise ModelUnreachable(f"The process of {self._name} is gone; ask again.")
+            raise ModelUnreachable(f"The process of {self.name} is gone; ask again.")
         try:
             await stdin.send(json.dumps(value).encode() + b"\n")
         except (anyio.BrokenResourceError, anyio.ClosedResourceError, OSError) as error:
@@ -309,20 +309,16 @@ class GgufModel:
                 line = await lines.receive_until(b"\n", _LONGEST_LINE)
         except TimeoutError as error:
             raise ModelUnreachable(
-                f"{self._name} gave nothing for {self._timeout:g} seconds; shorten the prompt or"
+                f"{self.name} gave nothing for {self._timeout:g} seconds; shorten the prompt or"
                 " raise the time-out."
             ) from error
         except (anyio.IncompleteRead, anyio.EndOfStream, anyio.BrokenResourceError) as error:
             raise self._ended() from error
         return cast("Json", json.loads(line))
 
-    async def _rest(self) -> None:
-        while "done" not in await self._receive():
-            pass
-
     def _ended(self) -> ModelUnreachable:
         return ModelUnreachable(
-            f"The process of {self._name} ended; the model may need more memory than there is."
+            f"The process of {self.name} ended; the model may need more memory than there is."
         )
 
 
@@ -353,3 +349,150 @@ def _to(speech: Speech) -> Emit:
             speech.hear(event.text)
 
     return hear
+
+
+# ---- a conversation with a small model
+
+_HOW = (
+    'Answer with one JSON object: {"say": "…"} to speak, or {"tool": "NAME", "input": {…}} to use'
+    " one of these tools:"
+)
+
+
+def plain_chat(request: Request) -> list[Json]:
+    """Roles and text only: many templates of small models know nothing else."""
+    system = text_of(request.system)
+    if request.tools:
+        system = f"{system}\n\n{_described(request.tools)}".strip()
+    chat: list[Json] = [{"role": "system", "content": system}] if system else []
+    names: dict[str, str] = {}
+    for message in request.messages:
+        parts: list[str] = []
+        for block in blocks_of(message["content"]):
+            if block.get("type") == "tool_use":
+                names[str(block["id"])] = str(block["name"])
+            parts.append(_words(block, names, as_json=bool(request.tools), role=message["role"]))
+        chat.append({"role": message["role"], "content": "\n".join(filter(None, parts))})
+    return chat
+
+
+def _words(block: Block, names: dict[str, str], *, as_json: bool, role: str) -> str:
+    match block.get("type"):
+        case "text" if as_json and role == "assistant":
+            return compact({"say": block.get("text", "")})
+        case "text":
+            return str(block.get("text", ""))
+        case "tool_use":
+            return compact({"tool": block["name"], "input": block.get("input") or {}})
+        case "tool_result":
+            name = names.get(str(block.get("tool_use_id")), "the tool")
+            verb = "failed" if block.get("is_error") else "answered"
+            return f"{name} {verb}:\n{text_of(block.get('content') or '')}"
+        case "image" | "document":
+            return "[a picture or document, which this model can't see]"
+        case _:
+            return ""
+
+
+def _described(tools: Sequence[Json]) -> str:
+    lines = [_HOW]
+    for tool in tools:
+        schema = cast("Json", tool.get("input_schema") or {})
+        fields = cast("Json", schema.get("properties") or {})
+        first = str(tool.get("description", "")).strip().partition("\n")[0]
+        lines.append(f"- {tool['name']}({', '.join(fields)}): {first}")
+    return "\n".join(lines)
+
+
+def answer_schema(tools: Sequence[Json], choice: Json | None = None, *, exact: bool = True) -> Json:
+    """Either words or one tool call; `choice` (`tool_choice`) may leave only calls, or only one.
+    `exact` False: any object as input, for schemas that the run-time can't turn into a grammar.
+    """
+    chosen = (choice or {}).get("type", "auto")
+    say = {"say": {"type": "string"}}
+    forms = [
+        {"type": "object", "properties": say, "required": ["say"], "additionalProperties": False}
+    ]
+    if chosen in ("any", "tool"):
+        forms = []
+    for tool in tools:
+        if chosen == "none" or (chosen == "tool" and tool["name"] != (choice or {}).get("name")):
+            continue
+        schema: Any = tool.get("input_schema") if exact else None
+        fields = {"tool": {"const": tool["name"]}, "input": schema or {"type": "object"}}
+        forms.append(
+            {
+                "type": "object",
+                "properties": fields,
+                "required": ["tool", "input"],
+                "additionalProperties": False,
+            }
+        )
+    return {"oneOf": forms}
+
+
+def read_answer(said: str, *, number: int, cut_off: bool) -> tuple[list[Block], str | None]:
+    """Blocks of an answer under `answer_schema`, and the name of a call that was cut off.
+    Raises ValueError for what is neither words nor a call.
+    """
+    try:
+        value: Any = json.loads(said)
+    except ValueError:
+        if not cut_off:
+            raise
+        return _read_part(said)
+    if isinstance(value, dict):
+        answer = cast("Json", value)
+        if isinstance(answer.get("say"), str):
+            return [text(answer["say"])], None
+        if isinstance(answer.get("tool"), str) and isinstance(answer.get("input"), dict):
+            return [tool_use(f"gguf_{number:04d}", answer["tool"], answer["input"])], None
+    raise ValueError("neither words nor a call")
+
+
+class Speech:
+    """Hears an answer under `answer_schema` piece by piece, and passes on the words in it as they
+    become readable; a call stays silent.
+    """
+
+    def __init__(self, speak: Callable[[str], None]) -> None:
+        self._speak = speak
+        self._raw = ""  # what is not passed on yet
+        self._begun = self._ended = False
+        self.said = ""
+
+    def hear(self, piece: str) -> None:
+        self._raw += piece
+        if not self._begun:
+            head = _SAY.match(self._raw)
+            if head is None:
+                return
+            self._begun, self._raw = True, self._raw[head.end() :]
+        whole = _READABLE.match(self._raw)
+        if self._ended or whole is None:
+            return
+        self._ended = self._raw[whole.end() : whole.end() + 1] == '"'
+        self._raw = self._raw[whole.end() :]
+        if words := str(json.loads(f'"{whole[0]}"', strict=False)):
+            self.said += words
+            self._speak(words)
+
+
+_SAY = re.compile(r'\s*\{\s*"say"\s*:\s*"')
+# Whole characters and escapes; half of an escaped pair waits for the other half.
+_READABLE = re.compile(
+    r'(?:[^"\\]|\\[^u]|\\u(?![dD][89abAB])[0-9a-fA-F]{4}|(?:\\u[dD][89a-fA-F][0-9a-fA-F]{2}){2})*'
+)
+_OPEN_SAY = re.compile(r'^\s*\{\s*"say"\s*:\s*"((?:[^"\\]|\\.)*)', re.DOTALL)
+_OPEN_TOOL = re.compile(r'^\s*\{\s*"tool"\s*:\s*"([^"]*)"')
+
+
+def _read_part(said: str) -> tuple[list[Block], str | None]:
+    """What can be kept of an answer that broke off."""
+    if match := _OPEN_SAY.match(said):
+        # The end may be half an escape, or half of a pair of them.
+        words = re.sub(r"\\u[0-9a-fA-F]{0,3}$", "", match[1])
+        words = re.sub(r"\\u[dD][89abAB][0-9a-fA-F]{2}$", "", words)
+        return [text(str(json.loads(f'"{words}"', strict=False)))] if words else [], None
+    match = _OPEN_TOOL.match(said)
+    return [], match[1] if match else ""

@@ -30,6 +30,7 @@ from lamina.messages import (
 from lamina.ports import Capabilities
 from lamina.text.asks import classify
 from lamina.text.lists import Listed
+from lamina.text.own_words import asked_in
 from lamina.text.terms import DOINGS, beginning, best_lines, narrower
 from lamina.text.wording import fold, words_asked
 
@@ -87,7 +88,6 @@ def understand(sentence: str) -> list[Wanted]:
     plain = sentence.strip()
     if wish := classify(plain).forgets:
         return [Wanted("forget", wish.words)]
-    from lamina.text.own_words import asked_in  # its rules take a while to load
 
     if kept := asked_in(plain, _ANY_DAY):
         return [Wanted("remember", words) for words in kept]
@@ -222,16 +222,11 @@ _BEST = 8  # lines that answer "where is …?"
 class NoModel:
     """`none`: what can be done by rules."""
 
+    name = "none"
+    capabilities = Capabilities(images=False, cache="none", min_cacheable=0)
+
     def __init__(self, *, saves: bool = True) -> None:
         self._saves = saves  # plain statements are kept after the answer
-
-    @property
-    def name(self) -> str:
-        return "none"
-
-    @property
-    def capabilities(self) -> Capabilities:
-        return Capabilities(images=False, cache="none", min_cacheable=0)
 
     async def complete(self, request: Request, emit: Emit) -> Response:
         content, failed = answer(request, saves=self._saves)

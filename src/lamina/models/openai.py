@@ -7,10 +7,8 @@ from __future__ import annotations
 
 import inspect
 import json
-import random
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
@@ -32,7 +30,6 @@ from lamina.messages import (
 )
 from lamina.models import faults
 from lamina.models.remote import CONNECT_SECONDS, BrokenOff, Malformed, RemoteModel
-from lamina.ports import Clock
 
 if TYPE_CHECKING:
     import openai
@@ -46,7 +43,8 @@ _FOREIGN = frozenset({"thinking", "context_management", "compaction", "betas", "
 
 
 class OpenAIModel(RemoteModel["openai.AsyncOpenAI"]):
-    """`openai:NAME`, at OpenAI or wherever `base_url` or OPENAI_BASE_URL points."""
+    """`openai:NAME`, at OpenAI or wherever `base_url` or OPENAI_BASE_URL points; `remote` are the
+    options of RemoteModel."""
 
     package = "openai"
     family = "OpenAIError"
@@ -55,38 +53,21 @@ class OpenAIModel(RemoteModel["openai.AsyncOpenAI"]):
         self,
         name: str,
         *,
-        api_key: str | None = None,
-        base_url: str | None = None,
-        headers: Mapping[str, str] | None = None,
-        timeout: float = 300.0,
-        retries: int | None = None,
         window: int | None = None,
         max_output: int | None = None,
         cache_key: str | None = None,
-        clock: Clock | None = None,
-        chance: random.Random | None = None,
-        limits: Path | None = None,
+        **remote: Any,
     ) -> None:
         full = f"openai:{name}"
         known = capabilities(full, override=window)
-        super().__init__(
-            full,
-            replace(known, max_output=max_output or known.max_output),
-            api_key=api_key,
-            base_url=base_url,
-            headers=headers,
-            timeout=timeout,
-            retries=retries,
-            clock=clock,
-            chance=chance,
-            limits=limits,
-        )
+        able = replace(known, max_output=max_output or known.max_output)
+        super().__init__(full, able, **remote)
         self._cache_key = cache_key
 
     def _body(self, client: openai.AsyncOpenAI, request: Request, emit: Emit) -> Json:  # noqa: ARG002
         official = client.base_url.host == _OFFICIAL_HOST
         call: Json = {
-            "model": bare_name(request.model or self._name),
+            "model": bare_name(request.model or self.name),
             "messages": chat_messages(request.system, request.messages),
             "stream": True,
             "stream_options": {"include_usage": True},
@@ -193,7 +174,7 @@ def _assistant(blocks: Sequence[Block]) -> Json:
         {
             "id": block["id"],
             "type": "function",
-            "function": {"name": block["name"], "arguments": _compact(block.get("input") or {})},
+            "function": {"name": block["name"], "arguments": compact(block.get("input") or {})},
         }
         for block in blocks
         if block.get("type") == "tool_use"
@@ -262,10 +243,10 @@ def _plain(block: Block) -> str:
         return str(block.get("text", ""))
     if block.get("type") == "compaction":
         return str(block.get("content") or "")
-    return _compact({key: value for key, value in block.items() if key != "cache_control"})
+    return compact({key: value for key, value in block.items() if key != "cache_control"})
 
 
-def _compact(value: Mapping[str, Any]) -> str:
+def compact(value: Mapping[str, Any]) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 

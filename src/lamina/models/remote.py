@@ -21,7 +21,7 @@ from lamina.ledger.places import write_private
 from lamina.ledger.window import bare_name, no_long_window
 from lamina.messages import Json, Request, Response
 from lamina.models import faults
-from lamina.models.retry import Policy, with_retries
+from lamina.models.faults import Policy, with_retries
 from lamina.ports import Capabilities, Clock, SystemClock
 
 CONNECT_SECONDS = 10.0
@@ -74,35 +74,27 @@ class RemoteModel(ABC, Generic[C]):
         name: str,
         known: Capabilities,
         *,
-        api_key: str | None,
-        base_url: str | None,
-        headers: Mapping[str, str] | None,
-        timeout: float,
-        retries: int | None,
-        clock: Clock | None,
-        chance: random.Random | None,
-        limits: Path | None,
+        api_key: str | None = None,
+        base_url: str | None = None,
+        headers: Mapping[str, str] | None = None,
+        timeout: float = 300.0,
+        retries: int | None = None,
+        clock: Clock | None = None,
+        chance: random.Random | None = None,
+        limits: Path | None = None,
     ) -> None:
         if wrong := no_long_window(name):
             raise ModelConfigError(wrong)
-        self._name = name
+        self.name = name
         self._limits = limits
         self._endpoint = f"{name} {base_url or ''}".strip()
-        self._capabilities = _within(known, _read_limits(limits).get(self._endpoint))
+        self.capabilities = _within(known, _read_limits(limits).get(self._endpoint))
         self._key, self._url, self._headers = api_key, base_url, dict(headers or {})
         self._timeout = timeout
         self._policy = Policy() if retries is None else Policy(retries=retries)
         self._clock: Clock = clock or SystemClock()
         self._chance = chance or random.Random()  # noqa: S311 - jitter, not a secret
         self._client: C | None = None
-
-    @property
-    def name(self) -> str:
-        return self._name
-
-    @property
-    def capabilities(self) -> Capabilities:
-        return self._capabilities
 
     async def complete(self, request: Request, emit: Emit) -> Response:
         if self._client is None:
@@ -111,7 +103,7 @@ class RemoteModel(ABC, Generic[C]):
             # In a thread: loading a package takes long enough to freeze a screen.
             self._client = await anyio.to_thread.run_sync(self._connect)
         client = self._client
-        place = self._place(client, bare_name(request.model or self._name))
+        place = self._place(client, bare_name(request.model or self.name))
         call = self._body(client, request, emit)
 
         async def attempt(listen: Emit) -> Response:
@@ -128,9 +120,9 @@ class RemoteModel(ABC, Generic[C]):
 
     def _learn(self, limit: int | None) -> None:
         """An endpoint named its window: that counts from now on, in later sessions too."""
-        if limit is None or not LEAST_WINDOW <= limit < self._capabilities.window:
+        if limit is None or not LEAST_WINDOW <= limit < self.capabilities.window:
             return
-        self._capabilities = _within(self._capabilities, limit)
+        self.capabilities = _within(self.capabilities, limit)
         if self._limits is not None:
             known = {**_read_limits(self._limits), self._endpoint: limit}
             with suppress(OSError):  # not to be kept; this session knows it

@@ -8,6 +8,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, TypeAlias, cast
 
@@ -24,8 +25,17 @@ from lamina.errors import (
 from lamina.events import Emit, Retrying, StreamRestarted, TextDelta, ThinkingDelta
 from lamina.ledger import tokens
 from lamina.ledger.joining import canonical
-from lamina.messages import Block, Json, Request, Response, Usage, blocks_of, text, tool_use
-from lamina.models.expectations import EXPECT_KEYS, ScriptMismatch, check, words_of
+from lamina.messages import (
+    Block,
+    Json,
+    Request,
+    Response,
+    Usage,
+    blocks_of,
+    text,
+    text_of,
+    tool_use,
+)
 from lamina.ports import Capabilities
 
 __all__ = ["ScriptMismatch", "ScriptedModel", "Step"]
@@ -61,23 +71,25 @@ class ScriptedModel:
         self._steps = [step if isinstance(step, Step) else Step(step) for step in steps]
         self._open = list(range(len(self._steps)))
         self._otherwise = dict(otherwise or {})
-        self._name = name
-        self._capabilities = capabilities or Capabilities(cache="anthropic", min_cacheable=0)
+        self.name = name
+        self.capabilities = capabilities or Capabilities(cache="anthropic", min_cacheable=0)
         self._cache: list[list[bytes]] = []
         self._previous: dict[str, Request] = {}
         self._tool_uses = 0
 
     @classmethod
     def from_file(cls, path: str | Path) -> ScriptedModel:
-        return _read(cls, Path(path))
-
-    @property
-    def name(self) -> str:
-        return self._name
-
-    @property
-    def capabilities(self) -> Capabilities:
-        return self._capabilities
+        where = Path(path)
+        try:
+            return _model(cls, msgspec.json.decode(where.read_bytes()), where)
+        except OSError as error:
+            raise UsageError(
+                f"The script {where} can't be read ({error.strerror}); give scripted: a JSON file."
+            ) from error
+        except msgspec.DecodeError as error:
+            raise UsageError(
+                f"The script {where} is not valid JSON ({error}); correct it."
+            ) from error
 
     @property
     def remaining(self) -> list[str]:
@@ -113,7 +125,7 @@ class ScriptedModel:
             stop_reason=str(reply.get("stop_reason", stop)),
             usage=usage,
             id=f"msg_{len(self.requests):04d}",
-            model=request.model or self._name,
+            model=request.model or self.name,
             extra=dict(reply.get("extra") or {}),
         )
 
@@ -154,7 +166,9 @@ class ScriptedModel:
         content += blocks_of(reply.get("content", []))
         if (words := reply.get("text")) is not None:
             content.append(text(str(words)))
-        for use in _as_list(reply.get("tool_use")):
+        given: Any = reply.get("tool_use") or ()
+        uses: list[Any] = [given] if isinstance(given, Mapping) else list(given)
+        for use in uses:
             self._tool_uses += 1
             content.append(
                 tool_use(
@@ -172,17 +186,16 @@ class ScriptedModel:
         for kind, values in (("tool", request.tools), ("system", request.system)):
             parts += [canonical([kind, _without_breakpoint(value)]) for value in values]
             weights += [tokens.of_json(v) if kind == "tool" else tokens.of_block(v) for v in values]
-        for message in request.messages:
-            for block in blocks_of(message["content"]):
-                parts.append(canonical([message["role"], _without_breakpoint(block)]))
-                weights.append(tokens.of_block(block))
+        for role, block in _flat(request):
+            parts.append(canonical([role, _without_breakpoint(block)]))
+            weights.append(tokens.of_block(block))
         shared = max((_common(parts, earlier) for earlier in self._cache), default=0)
         read, whole = sum(weights[:shared]), sum(weights)
-        if read < self._capabilities.min_cacheable:
+        if read < self.capabilities.min_cacheable:
             read = 0
         self._cache = [*self._cache[-(_REMEMBERED - 1) :], parts]
         usage = Usage(output=tokens.of_blocks(content), cache_read=read, cache_write=whole - read)
-        if whole < self._capabilities.min_cacheable or self._capabilities.cache == "none":
+        if whole < self.capabilities.min_cacheable or self.capabilities.cache == "none":
             usage = Usage(input=whole, output=usage.output)
         given = cast("Mapping[str, Any]", reply.get("usage") or {})
         usage = Usage.from_json({**usage.to_json(), **given})
@@ -202,12 +215,6 @@ def _common(left: Sequence[bytes], right: Sequence[bytes]) -> int:
 def _plain(reply: Reply, request: Request) -> Mapping[str, Any]:
     value = reply(request) if callable(reply) else reply
     return {"text": value} if isinstance(value, str) else value
-
-
-def _as_list(value: Any) -> list[Mapping[str, Any]]:
-    if not value:
-        return []
-    return [value] if isinstance(value, Mapping) else list(value)
 
 
 def _play_faults(reply: Mapping[str, Any], emit: Emit) -> None:
@@ -252,18 +259,6 @@ REPLY_KEYS = frozenset(
 )
 STEP_KEYS = frozenset({"name", "purpose", "expect", "reply"})
 SCRIPT_KEYS = frozenset({"name", "capabilities", "steps", "otherwise"})
-
-
-def _read(kind: type[ScriptedModel], where: Path) -> ScriptedModel:
-    try:
-        script = msgspec.json.decode(where.read_bytes())
-    except OSError as error:
-        raise UsageError(
-            f"The script {where} can't be read ({error.strerror}); give scripted: a JSON file."
-        ) from error
-    except msgspec.DecodeError as error:
-        raise UsageError(f"The script {where} is not valid JSON ({error}); correct it.") from error
-    return _model(kind, script, where)
 
 
 def _model(kind: type[ScriptedModel], given: Any, where: Path) -> ScriptedModel:
@@ -320,3 +315,186 @@ def _known(value: Any, keys: frozenset[str], where: Path, what: str) -> Json:
             f"{', '.join(sorted(keys))}."
         )
     return given
+
+
+# ---- what a step may demand of the request that it answers
+
+EXPECT_KEYS = frozenset(
+    {"last_user", "last_result", "contains", "lacks", "system", "tools", "no_tools", "messages"}
+    | {"prefix", "paired", "alternating", "model", "max_tokens", "params", "cache_deletions"}
+)
+
+
+class ScriptMismatch(ModelError):
+    """The request is not what the script expects."""
+
+
+def check(
+    label: str, expect: Mapping[str, Any], request: Request, previous: Request | None
+) -> None:
+    """Raise ScriptMismatch at the first demand that doesn't hold."""
+    if unknown := sorted(set(expect) - EXPECT_KEYS):
+        raise ScriptMismatch(f"{label.capitalize()} expects the unknown key {unknown[0]!r}.")
+    demands = {"paired": True, "alternating": True, **expect}
+    for key, wanted in demands.items():
+        if fault := _fault(key, wanted, request, previous):
+            raise ScriptMismatch(f"{label.capitalize()} expected {fault}.")
+
+
+def words_of(request: Request) -> str:
+    """A request in a few words, for a mismatch's sentence."""
+    last = _shorten(_last_text(request))
+    return f"{len(request.messages)} messages, the last of which says {last!r}"
+
+
+def _fault(key: str, wanted: Any, request: Request, previous: Request | None) -> str:
+    if key in _SOUGHT:
+        where, sent = _SOUGHT[key]
+        return _lacking(wanted, sent(request), where)
+    match key:
+        case "lacks":
+            return _present(wanted, _everything(request))
+        case "tools" | "no_tools":
+            return _tools(wanted, request, offered=key == "tools")
+        case "prefix":
+            return _not_grown(request, previous) if wanted else ""
+        case "paired":
+            return unpaired(request.messages) if wanted else ""
+        case "alternating":
+            return _roles(request) if wanted else ""
+        case _:
+            return _differs(key, wanted, request)
+
+
+def _differs(key: str, wanted: Any, request: Request) -> str:
+    sent: Any = getattr(request, key)
+    if key == "messages":
+        sent = len(sent)
+    elif key == "params":
+        sent = {name: sent.get(name) for name in wanted}
+    elif key == "cache_deletions":
+        sent = list(sent)
+    return "" if sent == wanted else f"{key} {wanted!r}, but was sent {sent!r}"
+
+
+def _wanted(value: Any) -> list[str]:
+    return [value] if isinstance(value, str) else [str(item) for item in cast("list[Any]", value)]
+
+
+def _lacking(wanted: Any, sent: str, where: str) -> str:
+    for words in _wanted(wanted):
+        if words not in sent:
+            return f"{where} to contain {words!r}, but was sent {_shorten(sent)!r}"
+    return ""
+
+
+def _present(unwanted: Any, sent: str) -> str:
+    for words in _wanted(unwanted):
+        if words in sent:
+            return f"no {words!r} in the messages, but it is there"
+    return ""
+
+
+def _tools(wanted: Any, request: Request, *, offered: bool) -> str:
+    names = {str(tool.get("name")) for tool in request.tools}
+    for name in _wanted(wanted):
+        if (name in names) is not offered:
+            verb = "the tool" if offered else "no tool"
+            return f"{verb} {name!r}, but was offered {sorted(names)}"
+    return ""
+
+
+def _last_text(request: Request) -> str:
+    for message in reversed(request.messages):
+        if message["role"] == "user" and (words := text_of(message["content"])):
+            return words
+    return ""
+
+
+def _last_results(request: Request) -> str:
+    if not request.messages:
+        return ""
+    blocks = blocks_of(request.messages[-1]["content"])
+    results = [block for block in blocks if block.get("type") == "tool_result"]
+    return "\n".join(text_of(block.get("content") or "") for block in results)
+
+
+def _everything(request: Request) -> str:
+    """All strings of all messages, as a person would search them."""
+    parts: list[str] = []
+
+    def collect(value: Any) -> None:
+        if isinstance(value, str):
+            parts.append(value)
+        elif isinstance(value, Mapping):
+            for item in cast("Mapping[str, Any]", value).values():
+                collect(item)
+        elif isinstance(value, Sequence):
+            for item in cast("Sequence[Any]", value):
+                collect(item)
+
+    for message in request.messages:
+        collect(message["content"])
+    return "\n".join(parts)
+
+
+def _not_grown(request: Request, previous: Request | None) -> str:
+    if previous is None:
+        return ""
+    for name in ("tools", "system"):
+        if [canonical(v) for v in getattr(request, name)] != [
+            canonical(v) for v in getattr(previous, name)
+        ]:
+            return f"the {name} of the last request, but they changed"
+    new = [canonical([role, _without_breakpoint(block)]) for role, block in _flat(request)]
+    old = [canonical([role, _without_breakpoint(block)]) for role, block in _flat(previous)]
+    if (at := _common(old, new)) == len(old):
+        return ""
+    where = f"block {at + 1} differs" if at < len(new) else "it is shorter"
+    return f"the last request's {len(old)} blocks as a prefix, but {where}"
+
+
+def _flat(request: Request) -> list[tuple[str, Block]]:
+    return [(m["role"], block) for m in request.messages for block in blocks_of(m["content"])]
+
+
+def unpaired(messages: Sequence[Mapping[str, Any]]) -> str:
+    """What is wrong with the pairs of tool_use and tool_result; empty if nothing is."""
+    waiting: list[str] = []
+    for message in messages:
+        blocks = blocks_of(message["content"])
+        results = [str(b.get("tool_use_id")) for b in blocks if b.get("type") == "tool_result"]
+        if message["role"] == "user":
+            if sorted(waiting) != sorted(results):
+                return f"results for {sorted(waiting)} in the next message, but there are {sorted(results)}"
+            waiting = []
+        elif waiting:
+            return f"results for {sorted(waiting)} before the next answer"
+        else:
+            waiting = [str(b.get("id")) for b in blocks if b.get("type") == "tool_use"]
+    return f"results for {waiting} at the end" if waiting else ""
+
+
+def _roles(request: Request) -> str:
+    roles = [message["role"] for message in request.messages]
+    if not roles or roles[0] != "user":
+        return f"a user message first, but the roles are {roles[:3]}"
+    if roles[-1] != "user":
+        return "a user message last, but an assistant message is"
+    for index, pair in enumerate(pairwise(roles), 1):
+        if pair[0] == pair[1]:
+            return f"alternating roles, but messages {index} and {index + 1} are both {pair[0]}"
+    return ""
+
+
+def _shorten(value: str) -> str:
+    return value if len(value) <= 200 else value[:197] + "…"
+
+
+# Where a demand for words looks.
+_SOUGHT: dict[str, tuple[str, Callable[[Request], str]]] = {
+    "last_user": ("the last user message", _last_text),
+    "last_result": ("the last tool results", _last_results),
+    "contains": ("the messages", _everything),
+    "system": ("the system prompt", lambda request: text_of(request.system)),
+}

@@ -3,8 +3,7 @@
 It reads rule files only; it writes nothing and keeps no text.
 """
 
-from lamina.secrets.gitleaks import all_rules, load_gitleaks
-from lamina.secrets.rules import Rule, Rules, own_rules
+from lamina.secrets.rules import Rule, Rules, all_rules, load_gitleaks, own_rules
 from lamina.secrets.scanner import Finding, Secrets, redact, scan, secrets_in
 
 __all__ = [

@@ -7,7 +7,6 @@ where, never what.
 
 from __future__ import annotations
 
-import importlib
 import math
 import re
 from collections import Counter
@@ -17,7 +16,7 @@ from functools import cache, lru_cache
 from itertools import pairwise
 from typing import Any
 
-from lamina.secrets.rules import Rule, Rules, Value, own_rules
+from lamina.secrets.rules import Rule, Rules, Value, compiled, own_rules, quiet_re2
 
 BLANK = "[secret removed: {}]"
 
@@ -87,21 +86,6 @@ def entropy(value: bytes) -> float:
     return -sum(n / total * math.log2(n / total) for n in Counter(value).values()) if total else 0.0
 
 
-@lru_cache(maxsize=4096)
-def compiled(pattern: str) -> Any:
-    """The pattern over bytes, by RE2; raises `re2.error` for what RE2 does not take."""
-    re2, options = _re2()
-    return re2.compile(pattern.encode(), options)
-
-
-def _re2() -> tuple[Any, Any]:
-    """RE2, imported when first needed (it carries no types), and options that keep it quiet."""
-    re2: Any = importlib.import_module("re2")
-    options = re2.Options()
-    options.log_errors = False
-    return re2, options
-
-
 def _worth_trying(rules: Rules, data: bytes) -> list[Rule]:
     """The rules of which a keyword is in the text: one pass for all of them together."""
     keywords, always = _keywords_of(rules)
@@ -125,7 +109,7 @@ def _keywords_of(rules: Rules) -> tuple[Any, list[int]]:
 
 @lru_cache(maxsize=16)
 def _keyword_set(rules: tuple[tuple[Sequence[str], bool], ...]) -> Any:
-    re2, options = _re2()
+    re2, options = quiet_re2()
     options.max_mem = 64 << 20  # the keywords of all rules in one automaton: RE2's 8 MB are too few
     options.encoding = options.Encoding.LATIN1  # bytes as they are
     keywords = re2.Set.SearchSet(options)

@@ -28,9 +28,10 @@ import anyio.to_thread
 
 from lamina.errors import ToolError
 from lamina.events import Warned
-from lamina.ledger.places import private_folder
+from lamina.ledger.places import failing_as, private_folder
 from lamina.messages import Json
 from lamina.ports import ToolContext, ToolOutcome, ToolSpec
+from lamina.tools import takes
 from lamina.tools.permissions import holds_what_steers, named_to_steer
 from lamina.tools.process import Command, Finished, run_command
 from lamina.tools.sandbox import sandbox_for
@@ -51,21 +52,17 @@ def _spec(seconds: float, most: float) -> ToolSpec:
             "session, writing outside of the project and the network may be blocked. Use Read, Grep, "
             "Glob and Edit rather than cat, grep, find and sed."
         ),
-        input_schema={
-            "type": "object",
-            "properties": {
-                "command": {"type": "string", "minLength": 1, "maxLength": LONGEST_COMMAND},
-                "timeout": {
-                    "type": "number",
-                    "exclusiveMinimum": 0,
-                    "maximum": most,
-                    "description": f"Seconds until it is ended; {seconds:g} if not given.",
-                },
-                "description": {"type": "string", "description": "What it does, in a few words."},
+        input_schema=takes(
+            "command",
+            command={"type": "string", "minLength": 1, "maxLength": LONGEST_COMMAND},
+            timeout={
+                "type": "number",
+                "exclusiveMinimum": 0,
+                "maximum": most,
+                "description": f"Seconds until it is ended; {seconds:g} if not given.",
             },
-            "required": ["command"],
-            "additionalProperties": False,
-        },
+            description={"type": "string", "description": "What it does, in a few words."},
+        ),
         clearable=True,
         threshold=30_000,
         parallel=False,
@@ -112,10 +109,8 @@ class Bash:
 
 def _prepare(text: str, timeout: float, context: ToolContext) -> Command:
     private_tmp = context.scratch / "tmp"
-    try:
+    with failing_as(ToolError, f"Can't make {private_tmp}"):
         private_folder(private_tmp)
-    except OSError as error:
-        raise ToolError(f"Can't make {private_tmp}: {error.strerror}.") from error
     if not context.cwd.is_dir():
         context.cwd = context.project  # the command before may have removed it
     env = dict(context.env)

@@ -10,6 +10,7 @@ these two; addresses are checked and answers bounded before the model sees them.
 
 from __future__ import annotations
 
+import copy
 import inspect
 import json
 import re
@@ -33,6 +34,7 @@ from typing import (
 from urllib.parse import urlsplit
 
 import anyio.to_thread
+import msgspec
 
 from lamina.errors import ToolError, UsageError
 from lamina.messages import Block, Json
@@ -105,16 +107,9 @@ class FunctionTool(Generic[_Given, _Made]):
         arguments = self._arguments(input)
         if self.context_name:
             arguments[self.context_name] = context
-        function: Function = self.function
-        if inspect.iscoroutinefunction(function):
-            return as_outcome(await function(**arguments))
-        # A thread can't be stopped; on cancellation it is left to end by itself.
-        call = partial(function, **arguments)
-        result = await anyio.to_thread.run_sync(call, abandon_on_cancel=True)
-        return as_outcome(await result if inspect.isawaitable(result) else result)
+        return as_outcome(await called(self.function, **arguments))
 
     def _arguments(self, input: Json) -> dict[str, Any]:  # noqa: A002
-        import msgspec
 
         try:
             typed = msgspec.convert(input, self.struct)
@@ -125,10 +120,18 @@ class FunctionTool(Generic[_Given, _Made]):
         return {name: getattr(typed, name) for name in self.names}
 
 
+async def called(function: Function, *args: Any, **named: Any) -> Any:
+    """What a host's function returns, async or not. A thread can't be stopped; on cancellation it is
+    left to end by itself."""
+    if inspect.iscoroutinefunction(function):
+        return await function(*args, **named)
+    call = partial(function, *args, **named)
+    result = await anyio.to_thread.run_sync(call, abandon_on_cancel=True)
+    return await result if inspect.isawaitable(result) else result
+
+
 def as_outcome(result: object) -> ToolOutcome:
     """What a function returned, as a tool's outcome: text and blocks as they are, else JSON."""
-    import msgspec
-
     if isinstance(result, ToolOutcome):
         return result
     if result is None:
@@ -158,8 +161,6 @@ def _fields(
     function: Function, name: str, arguments: dict[str, str]
 ) -> tuple[list[tuple[str, Any, Any]], str]:
     """The parameters that the model fills in, and the name of the one for the context."""
-    import msgspec
-
     hints = _hints(function, name)
     fields: list[tuple[str, Any, Any]] = []
     context_name = ""
@@ -203,12 +204,12 @@ def _annotation(hint: Any) -> str:
 
 
 def _struct(name: str, fields: list[tuple[str, Any, Any]]) -> Any:
-    import msgspec
-
     # A default that can change is made anew for each call.
     def default(value: Any) -> Any:
-        mutable = isinstance(value, (list, dict, set))
-        return msgspec.field(default_factory=partial(_copy, value)) if mutable else value
+        fresh = partial(copy.deepcopy, value)
+        return (
+            msgspec.field(default_factory=fresh) if isinstance(value, list | dict | set) else value
+        )
 
     return msgspec.defstruct(
         f"{name}_input",
@@ -218,15 +219,7 @@ def _struct(name: str, fields: list[tuple[str, Any, Any]]) -> Any:
     )
 
 
-def _copy(value: Any) -> Any:
-    import copy
-
-    return copy.deepcopy(value)
-
-
 def _schema(struct: Any, name: str) -> Json:
-    import msgspec
-
     try:
         found, components = msgspec.json.schema_components((struct,), ref_template="#/$defs/{name}")
     except TypeError as error:
@@ -300,7 +293,7 @@ def web_search(search: Search) -> Tool:
         """Searches the web. Returns titles, addresses and excerpts; read a page by WebFetch."""
         if not query.strip():
             raise ToolError("The query is empty.")
-        answer: Any = await _called(search, query)
+        answer: Any = await called(search, query)
         if isinstance(answer, str):
             return _page(answer) or "Nothing was found."
         hits = [_shown_hit(hit) for hit in list(cast("Sequence[Json]", answer))[:MOST_HITS]]
@@ -316,7 +309,7 @@ def web_fetch(fetch: Fetch) -> Tool:
     async def run(url: Annotated[str, "http or https."]) -> str:
         """Shows the text of a web page."""
         check_address(url)
-        return _page(str(await _called(fetch, url))) or "The page has no text."
+        return _page(str(await called(fetch, url))) or "The page has no text."
 
     return run
 
@@ -332,14 +325,6 @@ def check_address(url: str) -> None:
         raise ToolError(f"{url!r} is not an address that begins with http:// or https://.")
     if parts.username or parts.password:
         raise ToolError("An address must not contain a user name or a password.")
-
-
-async def _called(function: Callable[[str], Any], argument: str) -> Any:
-    if inspect.iscoroutinefunction(function):
-        return await function(argument)
-    call = partial(function, argument)
-    result = await anyio.to_thread.run_sync(call, abandon_on_cancel=True)
-    return await result if inspect.isawaitable(result) else result
 
 
 def _shown_hit(hit: Json) -> str:

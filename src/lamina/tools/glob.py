@@ -20,7 +20,7 @@ from lamina.held import Held
 from lamina.messages import Json
 from lamina.ports import ToolContext, ToolOutcome, ToolSpec
 from lamina.text.globs import literal_prefix, matches
-from lamina.tools import files
+from lamina.tools import files, takes
 
 MOST_FILES = 200
 SECONDS = 20
@@ -29,31 +29,25 @@ IGNORE_FILES = (".gitignore", ".ignore", ".rgignore")  # a later one is stronger
 LARGEST_IGNORE_FILE = 1 << 20  # bytes; the rest is not read
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
-_SPEC = ToolSpec(
-    name="Glob",
-    description=(
-        "Finds files by a glob such as src/**/*.py or *.{md,txt}, the newest first, at most "
-        f"{MOST_FILES}. * stays inside one directory, ** crosses them; a pattern without a slash "
-        "is looked for at any depth. Files that .gitignore leaves out are shown only if "
-        "include_ignored is set."
-    ),
-    input_schema={
-        "type": "object",
-        "properties": {
-            "pattern": {"type": "string", "minLength": 1, "maxLength": 1_000},
-            "path": {"type": "string", "description": "Where to look; the cwd if not given."},
-            "include_ignored": {"type": "boolean"},
-        },
-        "required": ["pattern"],
-        "additionalProperties": False,
-    },
-    clearable=True,
-    read_only=True,
-)
-
 
 class Glob:
-    spec = _SPEC
+    spec = ToolSpec(
+        name="Glob",
+        description=(
+            "Finds files by a glob such as src/**/*.py or *.{md,txt}, the newest first, at most "
+            f"{MOST_FILES}. * stays inside one directory, ** crosses them; a pattern without a slash "
+            "is looked for at any depth. Files that .gitignore leaves out are shown only if "
+            "include_ignored is set."
+        ),
+        input_schema=takes(
+            "pattern",
+            pattern={"type": "string", "minLength": 1, "maxLength": 1_000},
+            path={"type": "string", "description": "Where to look; the cwd if not given."},
+            include_ignored={"type": "boolean"},
+        ),
+        clearable=True,
+        read_only=True,
+    )
 
     def prepare(self, input: Json, context: ToolContext) -> Json:  # noqa: A002
         """The directories that the pattern names go into the path, which rules are about."""

@@ -23,10 +23,11 @@ import anyio.to_thread
 
 from lamina.errors import ToolError
 from lamina.held import Held
+from lamina.ledger.places import failing_as
 from lamina.messages import Json
 from lamina.ports import ToolContext, ToolOutcome, ToolSpec, Withheld
 from lamina.syscalls import open_beneath
-from lamina.tools import files
+from lamina.tools import counted, files, takes
 from lamina.tools.glob import VERSION_CONTROL
 from lamina.tools.process import Command, run_command
 
@@ -44,41 +45,6 @@ _PLAIN = re.compile(r"(?:[\w.@+=/*?-]| (?=.))+", re.ASCII)
 
 Mode = Literal["content", "files", "count"]
 _LINES = {"type": "integer", "minimum": 0, "maximum": 100}
-
-_SPEC = ToolSpec(
-    name="Grep",
-    description=(
-        "Searches file contents by a regular expression (RE2 and ripgrep syntax, line by line). "
-        "output_mode: files (paths, the default), content (matching lines with path and line "
-        "number; -A, -B, -C add lines around them), count (matching lines per file). Hidden files "
-        "are searched, ignored and binary ones are not."
-    ),
-    input_schema={
-        "type": "object",
-        "properties": {
-            "pattern": {"type": "string", "minLength": 1, "maxLength": 10_000},
-            "path": {"type": "string", "description": "File or directory; the cwd if not given."},
-            "output_mode": {"type": "string", "enum": ["content", "files", "count"]},
-            "glob": {"type": "string", "description": "Only such files, for instance *.{ts,tsx}."},
-            "type": {"type": "string", "description": "Only this kind: py, js, ts, rust, go …"},
-            "-i": {"type": "boolean", "description": "Ignore case."},
-            "-A": {**_LINES, "description": "Lines to show after each match."},
-            "-B": {**_LINES, "description": "Lines to show before each match."},
-            "-C": {**_LINES, "description": "Lines to show before and after each match."},
-            "head_limit": {
-                "type": "integer",
-                "minimum": 1,
-                "description": f"Lines or paths to show at most; {HEAD_LIMIT} if not given.",
-            },
-            "timeout": {"type": "number", "exclusiveMinimum": 0, "maximum": 300},
-        },
-        "required": ["pattern"],
-        "additionalProperties": False,
-    },
-    clearable=True,
-    read_only=True,
-    threshold=20_000,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,11 +85,38 @@ class Found:
 
 
 class Grep:
+    spec = ToolSpec(
+        name="Grep",
+        description=(
+            "Searches file contents by a regular expression (RE2 and ripgrep syntax, line by line). "
+            "output_mode: files (paths, the default), content (matching lines with path and line "
+            "number; -A, -B, -C add lines around them), count (matching lines per file). Hidden files "
+            "are searched, ignored and binary ones are not."
+        ),
+        input_schema=takes(
+            "pattern",
+            pattern={"type": "string", "minLength": 1, "maxLength": 10_000},
+            path={"type": "string", "description": "File or directory; the cwd if not given."},
+            output_mode={"type": "string", "enum": ["content", "files", "count"]},
+            glob={"type": "string", "description": "Only such files, for instance *.{ts,tsx}."},
+            type={"type": "string", "description": "Only this kind: py, js, ts, rust, go …"},
+            **{
+                "-i": {"type": "boolean", "description": "Ignore case."},
+                "-A": {**_LINES, "description": "Lines to show after each match."},
+                "-B": {**_LINES, "description": "Lines to show before each match."},
+                "-C": {**_LINES, "description": "Lines to show before and after each match."},
+            },
+            head_limit=counted(f"Lines or paths to show at most; {HEAD_LIMIT} if not given."),
+            timeout={"type": "number", "exclusiveMinimum": 0, "maximum": 300},
+        ),
+        clearable=True,
+        read_only=True,
+        threshold=20_000,
+    )
+
     def __init__(self, ripgrep: str | None = "find") -> None:
         """`ripgrep`: the binary; "find" looks for it."""
         self._ripgrep = find_ripgrep() if ripgrep == "find" else ripgrep
-
-    spec = _SPEC
 
     def prepare(self, input: Json, context: ToolContext) -> Json:  # noqa: A002
         return files.with_real_path({"path": str(context.cwd), **input}, "path", context)
@@ -217,10 +210,8 @@ async def _search(ripgrep: str, query: Query, place: _Place) -> Found:
         join_streams=False,
         stop_at=MOST_OUTPUT,
     )
-    try:
+    with failing_as(ToolError, "ripgrep could not be started"):
         finished = await run_command(command)
-    except OSError as error:
-        raise ToolError(f"ripgrep could not be started: {error.strerror}.") from error
     complete = not (finished.timed_out or finished.enough)
     if finished.code == 2 and not finished.out.total and complete:
         raise ToolError(_why(finished.err.whole().decode("utf-8", "replace"), query))

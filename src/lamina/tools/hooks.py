@@ -7,7 +7,6 @@ hook that fails, hangs or floods is reported as an event and never breaks the tu
 
 from __future__ import annotations
 
-import inspect
 import json
 import re
 import time
@@ -17,12 +16,13 @@ from pathlib import Path
 from typing import Any, cast, get_args
 
 import anyio
-import anyio.to_thread
 
 from lamina.errors import HookError, SettingsError
 from lamina.events import Emit, HookRan, Warned
+from lamina.ledger.places import failing_as
 from lamina.messages import Json
 from lamina.ports import HookName, HookResult
+from lamina.tools.functions import called
 from lamina.tools.process import Command, run_command
 
 NAMES: tuple[HookName, ...] = get_args(HookName)
@@ -130,10 +130,8 @@ class HookSet:
             join_streams=False,
             stop_at=MOST_OUTPUT,
         )
-        try:
+        with failing_as(HookError, "it could not be started"):
             finished = await run_command(command)
-        except OSError as error:
-            raise HookError(f"it could not be started: {error.strerror}.") from error
         if finished.timed_out:
             raise TimeoutError
         if finished.enough:
@@ -152,11 +150,7 @@ async def _run_function(
 ) -> HookResult:
     try:
         with anyio.fail_after(seconds):
-            if inspect.iscoroutinefunction(one.function):
-                answer = await one.function(told)
-            else:
-                answer = await anyio.to_thread.run_sync(one.function, told, abandon_on_cancel=True)
-                answer = await answer if inspect.isawaitable(answer) else answer
+            answer = await called(one.function, told)
     except HookError as error:
         return HookResult(blocked=True, reason=_cut(str(error)))
     except TimeoutError:

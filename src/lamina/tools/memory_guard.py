@@ -14,7 +14,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import anyio
 import anyio.to_thread
@@ -35,14 +35,10 @@ from lamina.memory import (
     topic_at,
 )
 from lamina.messages import Json, text_of
-from lamina.ports import ToolContext, ToolOutcome, ToolSession, ToolSpec
+from lamina.ports import MemoryStore, ToolContext, ToolOutcome, ToolSession, ToolSpec
 from lamina.text import wording
 from lamina.text.asks import asks_to_forget
 from lamina.text.origins import typed_parts, untyped_parts
-
-if TYPE_CHECKING:
-    from lamina.ports import MemoryStore
-
 
 _MOST_QUOTES = 4
 _LOOKED_AT = 400  # entries, newest first

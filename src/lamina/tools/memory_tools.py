@@ -14,16 +14,18 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import anyio.to_thread
 
 from lamina.errors import GateRefused, MemoryStoreError, ToolError
-from lamina.memories import MEMORY_TYPES, Memory, MemoryType, Proposal
+from lamina.ledger.places import failing_as
+from lamina.memories import MEMORY_TYPES, Forgotten, Memory, MemoryType, Outcome, Parted, Proposal
 from lamina.memory import file_name, read_header, read_topic, title_of
 from lamina.messages import Json
-from lamina.ports import ToolContext, ToolOutcome, ToolSpec
+from lamina.ports import MemoryStore, ToolContext, ToolOutcome, ToolSpec
 from lamina.text.asks import forget_wish
+from lamina.tools import takes, words
 from lamina.tools.memory_guard import (
     asked_to_forget,
     evidence_for,
@@ -33,56 +35,37 @@ from lamina.tools.memory_guard import (
     taken_back,
 )
 
-if TYPE_CHECKING:
-    from lamina.memories import Forgotten, Outcome, Parted
-    from lamina.ports import MemoryStore
-
-
-_FORGET_SPEC = ToolSpec(
-    name="Forget",
-    description=(
-        "Removes a memory for good: its file and its line in MEMORY.md in one call, and what it said "
-        "is not saved again from past talk. Use it when you are asked to forget something. Of a memory "
-        "that says other things too only the part that you name goes, where it can be told apart. If "
-        "several memories fit, none goes and they are listed."
-    ),
-    input_schema={
-        "type": "object",
-        "properties": {
-            "memory": {
-                "type": "string",
-                "minLength": 1,
-                "maxLength": 1_000,
-                "description": "The file's name, such as user_role.md, or what the memory says.",
-            },
-        },
-        "required": ["memory"],
-        "additionalProperties": False,
-    },
-    parallel=False,
-)
 _HOW = "To forget one of them, name its file: “forget FILE.md”."
 
 
+@dataclass(frozen=True, slots=True)
 class Forget:
-    def __init__(
-        self, store: MemoryStore, session: str, entries: Callable[[], Sequence[Json]]
-    ) -> None:
-        self._store = store
-        self._session = session
-        self._entries = entries
+    spec = ToolSpec(
+        name="Forget",
+        description=(
+            "Removes a memory for good: its file and its line in MEMORY.md in one call, and what it said "
+            "is not saved again from past talk. Use it when you are asked to forget something. Of a memory "
+            "that says other things too only the part that you name goes, where it can be told apart. If "
+            "several memories fit, none goes and they are listed."
+        ),
+        input_schema=takes(
+            "memory",
+            memory=words(1_000, "The file's name, such as user_role.md, or what the memory says."),
+        ),
+        parallel=False,
+    )
 
-    spec = _FORGET_SPEC
+    store: MemoryStore
+    session: str
+    entries: Callable[[], Sequence[Json]]
 
     async def run(self, input: Json, context: ToolContext) -> ToolOutcome:  # noqa: A002
-        entries = list(self._entries())
-        wish = " ".join(str(input["memory"]).split())
+        entries = list(self.entries())
+        wish = _line(input["memory"])
         try:
             done = await anyio.to_thread.run_sync(self.forget, wish, context.tool_use_id, entries)
         except (GateRefused, MemoryStoreError) as error:
-            decision = "refuse" if isinstance(error, GateRefused) else "failed"
-            meta = {"decision": decision, "reason": str(error)}
-            return ToolOutcome(f"Not forgotten: {error}", is_error=True, meta=meta)
+            return _not_done("Not forgotten", error)
         decision = "forgotten" if done.path else done.fit
         return ToolOutcome(done.sentence, meta={"decision": decision, "memory": done.path})
 
@@ -90,7 +73,7 @@ class Forget:
         """Forget what these words mean, if the entries show that the user wants it."""
         from lamina.memory import and_kept_away, not_forgotten
 
-        found = self._store.meant(wish)
+        found = self.store.meant(wish)
         if found.fit == "certain":
             return self._forget_one(found.memories[0], found.part, call, entries)
         told = not_forgotten(found, wish, _HOW)
@@ -101,23 +84,23 @@ class Forget:
     def _forget_one(
         self, memory: Memory, part: Parted | None, call: str, entries: Sequence[Json]
     ) -> Forgotten:
-        evidence = asked_to_forget(memory, entries, self._session)
-        if memory.path in self._store.pinned():
+        evidence = asked_to_forget(memory, entries, self.session)
+        if memory.path in self.store.pinned():
             raise GateRefused(
                 f"{memory.path} is pinned: only the user may change it, "
                 f"with `lamina memory forget {memory.path}`."
             )
         facts = memory.type in ("project", "reference")
-        if not evidence and (not facts or self._store.would_lose(memory)):
+        if not evidence and (not facts or self.store.would_lose(memory)):
             raise GateRefused(
                 f"{memory.path} holds the user's own words, and nothing they said here asks to forget "
                 "it. Ask them first."
             )
-        return self._store.forget_meant(
+        return self.store.forget_meant(
             memory,
             part=part,
             writer="agent",
-            session=self._session,
+            session=self.session,
             reason=f"the agent called Forget ({call})" if call else "the agent called Forget",
             evidence=evidence,
             asked=bool(evidence),
@@ -128,31 +111,11 @@ class Forget:
         wished = forget_wish(last_typed(entries))
         if wished is None or not wished.claim:
             return False
-        return self._store.keep_away(wished.words, near)
+        return self.store.keep_away(wished.words, near)
 
 
 SHOWN_CHARACTERS = 1_500  # of one memory or turn
 _MOST = 20
-
-_RECALL_SPEC = ToolSpec(
-    name="Recall",
-    description=(
-        "Searches what you remember: the memories that fit the query best, with their files. With "
-        "where `sessions`, searches what was said in past sessions of this project instead, for "
-        "when the memories don't say it. Use plain words, narrow ones first."
-    ),
-    input_schema={
-        "type": "object",
-        "properties": {
-            "query": {"type": "string", "minLength": 1, "maxLength": 2_000},
-            "where": {"type": "string", "enum": ["memories", "sessions"]},
-            "limit": {"type": "integer", "minimum": 1, "maximum": _MOST},
-        },
-        "required": ["query"],
-        "additionalProperties": False,
-    },
-    read_only=True,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,11 +131,25 @@ Search = Callable[[str, int], Sequence[Remembered]]
 
 
 class Recall:
+    spec = ToolSpec(
+        name="Recall",
+        description=(
+            "Searches what you remember: the memories that fit the query best, with their files. With "
+            "where `sessions`, searches what was said in past sessions of this project instead, for "
+            "when the memories don't say it. Use plain words, narrow ones first."
+        ),
+        input_schema=takes(
+            "query",
+            query={"type": "string", "minLength": 1, "maxLength": 2_000},
+            where={"type": "string", "enum": ["memories", "sessions"]},
+            limit={"type": "integer", "minimum": 1, "maximum": _MOST},
+        ),
+        read_only=True,
+    )
+
     def __init__(self, memories: Search, sessions: Search) -> None:
         self._memories = memories
         self._sessions = sessions
-
-    spec = _RECALL_SPEC
 
     async def run(self, input: Json, context: ToolContext) -> ToolOutcome:  # noqa: A002, ARG002
         query, limit = str(input["query"]), int(input.get("limit") or 5)
@@ -196,76 +173,44 @@ def shown_memory(one: Remembered) -> str:
     return f"{one.heading}\n{text}"
 
 
-_REMEMBER_SPEC = ToolSpec(
-    name="Remember",
-    description=(
-        "Saves a memory for later sessions: its file and its line in MEMORY.md in one call. Use it "
-        "at once when you are asked to remember something. Keep to the person's own words for "
-        "`user` and `feedback`: what they did not say themselves waits for them in an inbox. "
-        "`feedback` and `project` say the rule or fact first, then **Why:** and **How to apply:**. "
-        "To change a memory, read it, then give its file and the whole new text."
-    ),
-    input_schema={
-        "type": "object",
-        "properties": {
-            "content": {
-                "type": "string",
-                "minLength": 1,
-                "maxLength": 100_000,
-                "description": "The memory itself, in Markdown.",
-            },
-            "name": {
-                "type": "string",
-                "minLength": 1,
-                "maxLength": 200,
-                "description": "A short title.",
-            },
-            "description": {
-                "type": "string",
-                "minLength": 1,
-                "maxLength": 1_000,
-                "description": "One line that says exactly what is in it, to find it by.",
-            },
-            "type": {"type": "string", "enum": list(MEMORY_TYPES)},
-            "file": {
+@dataclass(frozen=True, slots=True)
+class Remember:
+    spec = ToolSpec(
+        name="Remember",
+        description=(
+            "Saves a memory for later sessions: its file and its line in MEMORY.md in one call. Use it "
+            "at once when you are asked to remember something. Keep to the person's own words for "
+            "`user` and `feedback`: what they did not say themselves waits for them in an inbox. "
+            "`feedback` and `project` say the rule or fact first, then **Why:** and **How to apply:**. "
+            "To change a memory, read it, then give its file and the whole new text."
+        ),
+        input_schema=takes(
+            "content name description type",
+            content=words(100_000, "The memory itself, in Markdown."),
+            name=words(200, "A short title."),
+            description=words(1_000, "One line that says exactly what is in it, to find it by."),
+            type={"type": "string", "enum": list(MEMORY_TYPES)},
+            file={
                 "type": "string",
                 "maxLength": 500,
                 "description": "The file's name, such as user_role.md; needed only to change one.",
             },
-        },
-        "required": ["content", "name", "description", "type"],
-        "additionalProperties": False,
-    },
-    parallel=False,
-)
+        ),
+        parallel=False,
+    )
 
-
-class Remember:
-    def __init__(
-        self,
-        store: MemoryStore,
-        session: str,
-        entries: Callable[[], Sequence[Json]],
-        *,
-        with_index: bool = True,  # False: MEMORY.md is not kept
-        log: Callable[[], float] | None = None,  # the clock of a diary: it is logged instead
-    ) -> None:
-        self._store = store
-        self._log = log
-        self._with_index = with_index
-        self._session = session
-        self._entries = entries
-
-    spec = _REMEMBER_SPEC
+    store: MemoryStore
+    session: str
+    entries: Callable[[], Sequence[Json]]
+    with_index: bool = True  # False: MEMORY.md is not kept
+    log: Callable[[], float] | None = None  # the clock of a diary: it is logged instead
 
     async def run(self, input: Json, context: ToolContext) -> ToolOutcome:  # noqa: A002
-        entries = list(self._entries())
+        entries = list(self.entries())
         try:
             outcome = await anyio.to_thread.run_sync(self.save, input, context.tool_use_id, entries)
         except (GateRefused, MemoryStoreError) as error:
-            decision = "refuse" if isinstance(error, GateRefused) else "failed"
-            meta = {"decision": decision, "reason": str(error)}
-            return ToolOutcome(f"Not remembered: {error}", is_error=True, meta=meta)
+            return _not_done("Not remembered", error)
         meta = {"decision": outcome.decision, "memory": outcome.path, "origin": outcome.origin}
         return ToolOutcome(told(outcome), meta=meta)
 
@@ -280,7 +225,7 @@ class Remember:
             name = title_of(description)  # no model names what the user said
         claim = f"{name}\n{description}\n{content}"
         evidence = evidence_for(
-            claim, entries, self._session, users_word=kind in ("user", "feedback")
+            claim, entries, self.session, users_word=kind in ("user", "feedback")
         )
         proposal = Proposal(
             path=path,
@@ -290,16 +235,16 @@ class Remember:
             body=f"{content}\n",
             writer="agent",
             evidence=tuple(evidence),
-            session=self._session,
+            session=self.session,
             reason=f"the agent called Remember ({call})" if call else "the agent called Remember",
         )
-        worded = in_their_words(self._store, proposal, base)
+        worded = in_their_words(self.store, proposal, base)
         after = Memory(path, worded.name, worded.description, kind, worded.body)
         after = replace(after, extra=base.extra) if base else after
-        back = taken_back(base, after, entries, self._session)
+        back = taken_back(base, after, entries, self.session)
         worded = replace(worded, takes_back=back)
-        logged = log_instead(self._store, worded, self._log()) if self._log else None
-        outcome = logged or self._store.remember(worded, base=base, pointer=self._with_index)
+        logged = log_instead(self.store, worded, self.log()) if self.log else None
+        outcome = logged or self.store.remember(worded, base=base, pointer=self.with_index)
         if worded.body == proposal.body:
             return outcome
         note = f"It says so in the user's own words: “{worded.description}”"
@@ -308,8 +253,14 @@ class Remember:
     def _existing(self, path: str) -> Memory | None:
         """The memory that is to be changed; of a name that can't be one, the gate says why."""
         with suppress(MemoryStoreError):
-            return self._store.read(path)
+            return self.store.read(path)
         return None
+
+
+def _not_done(what: str, error: GateRefused | MemoryStoreError) -> ToolOutcome:
+    decision = "refuse" if isinstance(error, GateRefused) else "failed"
+    meta = {"decision": decision, "reason": str(error)}
+    return ToolOutcome(f"{what}: {error}", is_error=True, meta=meta)
 
 
 def _line(value: object) -> str:
@@ -371,12 +322,7 @@ class SkillTool:
                 "Loads the instructions of a skill. Do so before work that one of these describes, "
                 f"then follow them:\n{listed}"
             ),
-            input_schema={
-                "type": "object",
-                "properties": {"name": {"type": "string", "enum": list(self._skills)}},
-                "required": ["name"],
-                "additionalProperties": False,
-            },
+            input_schema=takes("name", name={"type": "string", "enum": list(self._skills)}),
             read_only=True,
         )
 
@@ -393,10 +339,8 @@ class SkillTool:
 
 
 def _load_skill(skill: Skill) -> str:
-    try:
-        with skill.path.open("rb") as file:
-            data = file.read(4 * LONGEST_SKILL)
-    except OSError as error:
-        raise ToolError(f"The skill {skill.name} can't be read: {error.strerror}.") from error
+    telling = failing_as(ToolError, f"The skill {skill.name} can't be read")
+    with telling, skill.path.open("rb") as file:
+        data = file.read(4 * LONGEST_SKILL)
     body = read_topic(str(skill.path), data).body.strip()
     return body if len(body) <= LONGEST_SKILL else f"{body[:LONGEST_SKILL]}\n\n[… cut here]"

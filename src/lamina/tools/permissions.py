@@ -302,23 +302,21 @@ class _Call:
         return fitting if parts.clear else None
 
     @property
+    def _inside(self) -> bool:
+        return self.path is not None and self.path.is_relative_to(self.project)
+
+    @property
     def key(self) -> str:
         """What an `always` is remembered by: never more than what was asked."""
         if self.path is not None:
-            inside = self.path.is_relative_to(self.project)
-            return f"{self.tool} inside" if inside else f"{self.tool} {self.path}"
+            return f"{self.tool} {'inside' if self._inside else self.path}"
         return f"{self.tool} {self.command}" if self.command is not None else self.tool
 
     @property
     def always(self) -> str:
         """The same in words."""
         if self.path is not None:
-            inside = self.path.is_relative_to(self.project)
-            return (
-                f"{self.tool} on any file of this project"
-                if inside
-                else f"{self.tool} on this path"
-            )
+            return f"{self.tool} on {'any file of this project' if self._inside else 'this path'}"
         return "just this command" if self.command is not None else f"every call of {self.tool}"
 
     @property

@@ -128,9 +128,8 @@ def builtin_tools(
     from lamina.tools.bash import Bash
     from lamina.tools.glob import Glob
     from lamina.tools.grep import Grep
-    from lamina.tools.read import Read
+    from lamina.tools.read_write import Edit, Read, Write
     from lamina.tools.view_tools import Expand, Snip, Todo
-    from lamina.tools.write import Edit, Write
 
     tools: list[Tool] = [
         Read(),

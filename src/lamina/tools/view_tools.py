@@ -10,6 +10,7 @@ import anyio.to_thread
 
 from lamina.messages import Json
 from lamina.ports import ToolContext, ToolOutcome, ToolSpec
+from lamina.tools import counted, takes
 from lamina.tools.files import shown
 
 LINES = 500
@@ -17,6 +18,11 @@ MOST_CHARACTERS = 40_000  # of one answer: below the 50,000 at which layer 1 wou
 MOST_TASKS = 200
 LONGEST_TASK = 1_000  # characters
 _MARKS = {"pending": "[ ]", "in_progress": "[>]", "completed": "[x]"}
+_TASK = takes(
+    "content status",
+    content={"type": "string", "minLength": 1, "maxLength": LONGEST_TASK},
+    status={"type": "string", "enum": list(_MARKS)},
+)
 
 
 class Expand:
@@ -28,22 +34,14 @@ class Expand:
             f"{LINES} lines at a time, from offset on, or only the lines that contain the text "
             "given as search."
         ),
-        input_schema={
-            "type": "object",
-            "properties": {
-                "id": {"type": "string", "minLength": 1, "maxLength": 200},
-                "offset": {"type": "integer", "minimum": 1, "description": "First line to show."},
-                "column": {
-                    "type": "integer",
-                    "minimum": 1,
-                    "description": "First character of that line, where it is very long.",
-                },
-                "limit": {"type": "integer", "minimum": 1, "description": "How many lines."},
-                "search": {"type": "string", "description": "Show only lines with this text."},
-            },
-            "required": ["id"],
-            "additionalProperties": False,
-        },
+        input_schema=takes(
+            "id",
+            id={"type": "string", "minLength": 1, "maxLength": 200},
+            offset=counted("First line to show."),
+            column=counted("First character of that line, where it is very long."),
+            limit=counted("How many lines."),
+            search={"type": "string", "description": "Show only lines with this text."},
+        ),
         read_only=True,
     )
 
@@ -95,23 +93,11 @@ class Snip:
             "oldest in view; the present one can't be snipped. Without first, the rounds in view "
             "are listed."
         ),
-        input_schema={
-            "type": "object",
-            "properties": {
-                "first": {"type": "integer", "minimum": 1, "description": "First round to snip."},
-                "last": {
-                    "type": "integer",
-                    "minimum": 1,
-                    "description": "Last round to snip; left out, only the first.",
-                },
-                "what": {
-                    "type": "string",
-                    "maxLength": 300,
-                    "description": "What was done in them.",
-                },
-            },
-            "additionalProperties": False,
-        },
+        input_schema=takes(
+            first=counted("First round to snip."),
+            last=counted("Last round to snip; left out, only the first."),
+            what={"type": "string", "maxLength": 300, "description": "What was done in them."},
+        ),
         parallel=False,
     )
 
@@ -129,29 +115,7 @@ class Todo:
             "to read it. Use it for work of several steps: one task in progress at a time, each "
             "marked completed as soon as it is done."
         ),
-        input_schema={
-            "type": "object",
-            "properties": {
-                "todos": {
-                    "type": "array",
-                    "maxItems": MOST_TASKS,
-                    "items": {
-                        "type": "object",
-                        "properties": {
-                            "content": {
-                                "type": "string",
-                                "minLength": 1,
-                                "maxLength": LONGEST_TASK,
-                            },
-                            "status": {"type": "string", "enum": list(_MARKS)},
-                        },
-                        "required": ["content", "status"],
-                        "additionalProperties": False,
-                    },
-                }
-            },
-            "additionalProperties": False,
-        },
+        input_schema=takes(todos={"type": "array", "maxItems": MOST_TASKS, "items": _TASK}),
         parallel=False,
     )
 
