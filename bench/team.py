@@ -34,8 +34,7 @@ import msgspec
 from bench.figures import ROOT, Figure, at_least, at_most, report
 from tests.team.people import running_postgresql, start, stop, topic
 
-from lamina.team.database import Database
-from lamina.team.engines import engine_at
+from lamina.team.database import Database, engine_at
 from lamina.team.entries import EMPTY, lines_of, sha256, with_lines
 
 SECONDS = float(os.environ.get("LAMINA_SECONDS", "60"))

@@ -17,8 +17,7 @@ import pytest
 from tests.team.people import GITHUB, Server, start, stop, topic
 
 from lamina.errors import UsageError
-from lamina.team.database import Database, Stale, Token
-from lamina.team.engines import DatabaseAway, engine_at
+from lamina.team.database import Database, DatabaseAway, Stale, Token, engine_at
 from lamina.team.entries import EMPTY, LARGEST_FILE, sha256
 
 API = "/api/team_memory"

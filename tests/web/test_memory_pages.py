@@ -10,7 +10,7 @@ from urllib.parse import quote
 import pytest
 from tests.web.test_upkeep_pages import propose
 
-from lamina.web.rendering import diff_lines
+from lamina.web.pages import diff_lines
 
 if TYPE_CHECKING:
     from tests.web.conftest import Page

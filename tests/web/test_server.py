@@ -246,7 +246,7 @@ def test_without_its_package_the_page_says_how_to_get_it(
     from lamina.errors import installing
 
     monkeypatch.setitem(sys.modules, "jinja2", None)
-    for name in ("lamina.web.pages", "lamina.web.rendering"):
+    for name in ("lamina.web.pages", "lamina.web.pages"):
         monkeypatch.delitem(sys.modules, name, raising=False)
     assert main(["ui", "--no-open"]) == 2
     assert f"Install it: {installing('ui')}." in capfd.readouterr().err

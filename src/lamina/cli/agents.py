@@ -13,14 +13,19 @@ from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
+import anyio
+
 from lamina.agents.roster import KILLED, Card, ledger_path, live_card, look, read_cards
 from lamina.agents.types import NAMED, AgentTypes, is_name, load_types
 from lamina.cli import sessions, transcript
-from lamina.cli.options import add_verb, config_of
+from lamina.cli.options import add_verb, config_of, flag, optional
 from lamina.cli.terminal import harmless, note, out, out_json, style, table
 from lamina.config import Config
 from lamina.errors import LaminaError, UsageError
+from lamina.events import Event
+from lamina.ledger.places import find_project_folder
 from lamina.ports import Letter, Presence
+from lamina.tools.registry import builtin_tools
 
 EXAMPLES = """
 lamina agents list                       those of the last session, and who else is there
@@ -44,9 +49,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         ("tree", "show which agent started which"),
     ):
         one = add_verb(verbs, verb, about)
-        one.add_argument("session", nargs="?", default="", help="its id or a prefix (the last)")
+        optional(one, "session", "its id or a prefix (the last)")
         if verb == "list":
-            one.add_argument("--watch", action="store_true", help="show it anew every second")
+            flag(one, "--watch", "show it anew every second")
     show = add_verb(verbs, "show", "print what an agent did, as a conversation")
     show.add_argument("agent", help="its name or id")
     show.add_argument("--session", default="", help="its session's id or a prefix (the last)")
@@ -64,22 +69,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     stop.add_argument("agent", help="its name or bridge:ID")
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: argparse.Namespace) -> None:
     config = config_of(args)
     verbs = {"list": _list, "types": _types, "start": _start, "send": _send, "stop": _stop}
     if args.verb in verbs:
-        return verbs[args.verb](args, config)
+        verbs[args.verb](args, config)
+        return
     folder = sessions.choose(sessions.find(config), args.session).with_suffix("")
     cards = [card for card, _ in live_cards(folder, present(config)[0], stays=False)]
     if args.verb == "show":
-        return _show(args, folder, cards)
-    if args.json:
+        _show(args, folder, cards)
+    elif args.json:
         out_json([card.to_json() for card in cards])
     elif not cards:
         note("This session started no agents.")
     else:
         _tree(cards, "", "")
-    return 0
 
 
 HEADING = ("name", "type", "state", "tokens", "cost", "age", "doing")
@@ -95,14 +100,14 @@ def row(card: Card, doing: str, now: float) -> tuple[str, ...]:
     return tuple(map(harmless, shown))
 
 
-def _list(args: argparse.Namespace, config: Config) -> int:
+def _list(args: argparse.Namespace, config: Config) -> None:
     while True:
         there, problem = present(config)
         cards = _cards(args, config, there)
         if args.json:
             agents = [{**card.to_json(), "doing": doing} for card, doing in cards]
             out_json([*agents, *map(asdict, there)])
-            return 0
+            return
         now = time.time()
         rows = [row(card, doing, now) for card, doing in cards]
         rows += [present_row(one, now) for one in there]
@@ -111,7 +116,7 @@ def _list(args: argparse.Namespace, config: Config) -> int:
             out(text) if rows else note(text)
             if problem:
                 note(f"lamina: {harmless(problem)}")
-            return 0
+            return
         out(f"\x1b[H\x1b[J{text}\n{style('Ctrl-C leaves.', 'dim')}")
         time.sleep(1)
 
@@ -174,7 +179,6 @@ def _deliver(args: argparse.Namespace, config: Config, message: str | dict[str, 
     """To a teammate, else to an agent of a session that is open; says whose mailbox it was."""
     from lamina.agents.mailboxes import new_id
     from lamina.agents.roads import posts_of, whereabouts
-    from lamina.ledger.places import find_project_folder
 
     where, _, inner = args.agent.partition("#")
     folder = find_project_folder(config.own_home, config.project)
@@ -194,16 +198,15 @@ def _deliver(args: argparse.Namespace, config: Config, message: str | dict[str, 
     return one
 
 
-def _send(args: argparse.Namespace, config: Config) -> int:
+def _send(args: argparse.Namespace, config: Config) -> None:
     if not (words := " ".join(args.words).encode(errors="replace").decode()).strip():
         raise UsageError("There is nothing to send.")
     one = _deliver(args, config, words)
     if not args.quiet:
         note("Sent." if one.alive else f"Sent; {args.agent} reads it when it is started.")
-    return 0
 
 
-def _stop(args: argparse.Namespace, config: Config) -> int:
+def _stop(args: argparse.Namespace, config: Config) -> None:
     name = _deliver(args, config, {"type": "stop"}).name
     until = time.monotonic() + _ENDING
     while any(one.alive and one.type and one.name == name for one in present(config)[0]):
@@ -212,15 +215,12 @@ def _stop(args: argparse.Namespace, config: Config) -> int:
         time.sleep(0.02)
     if not args.quiet:
         note(f"{args.agent} is stopped.")
-    return 0
 
 
 # ---- being one
 
 
-def _start(args: argparse.Namespace, config: Config) -> int:
-    import anyio
-
+def _start(args: argparse.Namespace, config: Config) -> None:
     if not is_name(args.agent):
         raise UsageError(f"{args.agent!r} can't be its name: {NAMED}.")
     given = {"agents.enabled": True, "agents.name": args.agent, "agents.serves": args.type}
@@ -228,15 +228,12 @@ def _start(args: argparse.Namespace, config: Config) -> int:
     before = [one for one in present(config)[0] if one.name == args.agent]
     if before and before[0].alive:
         raise UsageError(f"{args.agent} runs already. Stop it first, or take another name.")
-    return anyio.run(_serve, args, config.with_(**given), before[0].session if before else None)
+    anyio.run(_serve, args, config.with_(**given), before[0].session if before else None)
 
 
-async def _serve(args: argparse.Namespace, config: Config, session_id: str | None) -> int:
-    import anyio
-
+async def _serve(args: argparse.Namespace, config: Config, session_id: str | None) -> None:
     from lamina.agents.teammates import Teammate
     from lamina.cli.chat_events import line_of
-    from lamina.events import Event
     from lamina.session import Session
 
     said: list[str] = []
@@ -263,7 +260,6 @@ async def _serve(args: argparse.Namespace, config: Config, session_id: str | Non
             note(f"{args.agent} ({args.type}) reads its letters: {roads}. Ctrl-C ends it.")
             await teammate.serve()
             tasks.cancel_scope.cancel()
-    return 0
 
 
 def _tree(cards: Sequence[Card], parent: str, margin: str) -> None:
@@ -274,7 +270,7 @@ def _tree(cards: Sequence[Card], parent: str, margin: str) -> None:
             _tree(cards, card.id, f"{margin}  ")
 
 
-def _show(args: argparse.Namespace, folder: Path, cards: Sequence[Card]) -> int:
+def _show(args: argparse.Namespace, folder: Path, cards: Sequence[Card]) -> None:
     found = next((one for one in reversed(cards) if args.agent in (one.name, one.id)), None)
     if found is None:
         names = ", ".join(card.name for card in cards) or "none"
@@ -282,27 +278,23 @@ def _show(args: argparse.Namespace, folder: Path, cards: Sequence[Card]) -> int:
     session = transcript.read(ledger_path(folder, found.id))
     if args.json:
         out_json({**found.to_json(), "entries": session.entries})
-        return 0
+        return
     for mark, text in transcript.lines(session):
         out(style(mark, "bold") + harmless(text))
-    return 0
 
 
 def types_of(config: Config) -> AgentTypes:
-    from lamina.tools.registry import builtin_tools
-
     names = [tool.spec.name for tool in builtin_tools()]
     return load_types(config, [*names, "Remember", "Forget", "Recall", "Agent", "SendMessage"])
 
 
-def _types(args: argparse.Namespace, config: Config) -> int:
+def _types(args: argparse.Namespace, config: Config) -> None:
     types = types_of(config)
     if args.json:
         listed = {one.name: one.description for one in types.known.values()}
         out_json({"types": listed, "bad": types.bad})
-        return 0
+        return
     rows = [(k.name, str(k.file or "built in"), k.description) for k in types.known.values()]
     out(table([tuple(map(harmless, one)) for one in rows]))
     for problem in (*types.bad.values(), *types.warnings):
         note(f"lamina: {harmless(problem)}")
-    return 0

@@ -5,6 +5,7 @@ terminal (`chat_repl`), or one question and its answer for scripts and pipes.
 from __future__ import annotations
 
 import argparse
+import select
 import sys
 from collections.abc import Sequence
 from itertools import islice
@@ -15,12 +16,14 @@ import anyio
 from lamina.cli import sessions
 from lamina.cli.chat_events import line_of
 from lamina.cli.main import DONE, FAILED, INTERRUPTED, REFUSED
-from lamina.cli.options import config_of
+from lamina.cli.options import config_of, flag
 from lamina.cli.terminal import harmless, note, out, out_json, style, width, wrapped
 from lamina.config import Config
 from lamina.config.table import NO_MODEL
 from lamina.errors import LaminaError, UsageError
 from lamina.events import Event, ToolFinished
+from lamina.ledger import log
+from lamina.ledger.places import failing_as
 from lamina.session import Reply, Session
 
 EXAMPLES = """
@@ -44,9 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         dest="prompt",
         help="ask this, print the answer and exit",
     )
-    parser.add_argument(
-        "--stream-json", action="store_true", help="with -p: print every event as a line of JSON"
-    )
+    flag(parser, "--stream-json", "with -p: print every event as a line of JSON")
     parser.add_argument(
         "--model", metavar="NAME", help="anthropic:…, openai:…, gguf:…, scripted:…, none"
     )
@@ -57,10 +58,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     old.add_argument(
         "--resume", metavar="ID", help="continue this session (its id or a prefix of it)"
     )
-    parser.add_argument(
-        "--fork", action="store_true", help="with --continue or --resume: continue a copy"
-    )
-    parser.add_argument("--bare", action="store_true", help="work without memory")
+    flag(parser, "--fork", "with --continue or --resume: continue a copy")
+    flag(parser, "--bare", "work without memory")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -100,7 +99,6 @@ def _which(args: argparse.Namespace, config: Config) -> dict[str, Any]:
     """Which session: a new one, the last, or the one named."""
     if not (args.go_on or args.resume):
         return {}
-    from lamina.ledger import log
 
     files = sessions.find(config)
     if args.go_on:  # one that was opened and left at once is not what the user means
@@ -113,16 +111,13 @@ def _piped(*, waits: bool) -> str:
     """What was piped in. With -p, a pipe that nobody writes to must not hang the command."""
     if sys.stdin is None or sys.stdin.isatty():  # pyright: ignore[reportUnnecessaryComparison] - it is None when closed
         return ""
-    import select
 
     source = sys.stdin.buffer
-    try:
+    with failing_as(LaminaError, "Can't read what is piped in"):
         if not waits and not select.select([source], [], [], SECONDS_FOR_INPUT)[0]:
             note("lamina: Nothing came through the pipe in 3 seconds; continuing without it.")
             return ""
         content = source.read(LARGEST_INPUT + 1)
-    except OSError as error:
-        raise LaminaError(f"Can't read what is piped in: {error.strerror}.") from error
     if len(content) > LARGEST_INPUT:
         raise UsageError("More than 20 MB was piped in. Put it in a file and name the file.")
     return content.decode("utf-8", "replace")

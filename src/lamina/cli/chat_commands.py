@@ -5,10 +5,11 @@ gate), or tell the conversation what to do next.
 
 from __future__ import annotations
 
+import difflib
 import os
 import re
 from collections.abc import Awaitable, Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lamina.config import Config
+    from lamina.memories import Outcome
     from lamina.ports import MemoryStore
     from lamina.session import Session
 
@@ -72,8 +74,6 @@ async def run_command(session: Session, line: str) -> Next:
     name, _, argument = line.partition(" ")
     command = COMMANDS.get(name)
     if command is None:
-        import difflib
-
         near = difflib.get_close_matches(name, COMMANDS, n=1)
         hint = f"Did you mean {near[0]}?" if near else "/help lists them."
         raise UsageError(f"There is no command {name}. {hint}")
@@ -227,25 +227,17 @@ async def _memory(session: Session, argument: str) -> None:
 async def _remember(session: Session, argument: str) -> None:
     """Save this at once, as the user's own word."""
     from lamina.local.extractor import kind_of
-    from lamina.memories import Proposal
-    from lamina.memory import file_name, title_of
+    from lamina.memory import proposed
 
     if not argument:
         raise UsageError("Say what to remember: /remember I deploy from the host pelican")
-    first = re.split(r"(?<=[.!?])\s|\n", argument, maxsplit=1)[0]
-    name = title_of(argument)
-    kind = await anyio.to_thread.run_sync(kind_of, argument)
-    proposal = Proposal(
-        path=file_name(kind, name, argument),
-        name=name,
-        description=" ".join(first.split())[:200],
-        type=kind,
-        body=f"{argument}\n",
-        writer="user",
-        session=session.id,
-        reason="/remember",
-    )
-    outcome = await anyio.to_thread.run_sync(_store(session).remember, proposal)
+    store = _store(session)
+
+    def work() -> Outcome:
+        proposal = proposed(argument, type=kind_of(argument), store=store, reason="/remember")
+        return store.remember(replace(proposal, session=session.id))
+
+    outcome = await anyio.to_thread.run_sync(work)
     if not outcome.changed:  # a change is told as an event
         out(f"  {harmless(outcome.sentence)}")
     for warning in outcome.warnings:

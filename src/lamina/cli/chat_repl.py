@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import anyio
 
 from lamina._version import __version__
+from lamina.agents.summary import shown
 from lamina.cli import sessions, transcript
 from lamina.cli.chat_commands import Leave, Switch, Use, completions, run_command
 from lamina.cli.chat_events import called, line_of, on_ctrl_c
@@ -463,8 +464,6 @@ class Conversation:
         if beside:
             parts.append("background: " + ", ".join(beside))
         if len(beside) < len(status.background):
-            from lamina.agents.summary import shown
-
             parts += shown(self._session.agents)
         return " · ".join(harmless(part) for part in parts)
 

@@ -28,14 +28,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("shell", choices=SHELLS, help="bash, zsh or fish")
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: argparse.Namespace) -> None:
     from lamina.cli.main import build_parser
     from lamina.config import SETTINGS
 
     words = dict(_words(build_parser(everything=True), ()))
     words[("settings",)] += [*("set", "unset", "path"), *(row.name for row in SETTINGS)]
     out({"bash": _bash, "zsh": _zsh, "fish": _fish}[args.shell](words))
-    return 0
 
 
 def _words(

@@ -7,10 +7,12 @@ from __future__ import annotations
 import argparse
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
-from lamina.cache.account import LIFE, LONG_LIFE, SHORT_LIFE
-from lamina.cli.options import config_of
+from lamina.cache.account import LIFE, LONG_LIFE, SHORT_LIFE, Account, keep_warm_after, rates
+from lamina.cache.prices import money_text
+from lamina.cli.options import config_of, flag, optional
 from lamina.cli.sessions import choose, find
 from lamina.cli.terminal import (
     columns,
@@ -25,16 +27,15 @@ from lamina.cli.terminal import (
     wrapped,
 )
 from lamina.cli.transcript import Call, requests_of
-from lamina.ledger import tokens
+from lamina.ledger import log, tokens
 from lamina.ledger.record import Ledger
 from lamina.ledger.view import Projection, Row
+from lamina.ledger.window import Window, capabilities, window_of
 from lamina.messages import Json, Usage, dicts
 
 if TYPE_CHECKING:
-    from lamina.cache.account import Account
     from lamina.config import Config
     from lamina.flags import Flags
-    from lamina.ledger.window import Window
     from lamina.ports import Capabilities
 
 
@@ -49,40 +50,25 @@ lamina context --json
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "session",
-        nargs="?",
-        default="",
-        metavar="SESSION",
-        help="its id or a prefix of it (the last)",
-    )
-    parser.add_argument(
-        "--all", action="store_true", help="look through the sessions of all projects"
-    )
-    parser.add_argument("--requests", action="store_true", help="list its requests one by one")
+    optional(parser, "session", "its id or a prefix of it (the last)", "SESSION")
+    flag(parser, "--all", "look through the sessions of all projects")
+    flag(parser, "--requests", "list its requests one by one")
 
 
-def run(args: argparse.Namespace) -> int:
-    from lamina.ledger import log
-
+def run(args: argparse.Namespace) -> None:
     config = config_of(args)
     file = choose(find(config, everywhere=args.all), args.session)
+    entries = log.read(file).entries
     if args.requests:
-        return _show_requests(args, requests_of(log.read(file).entries, config.table("prices")))
-    value = state_of(config, file.stem, Ledger.of(log.read(file).entries))
-    if args.json:
-        out_json(value)
-    else:
-        _show(value)
-    return 0
+        _show_requests(args, requests_of(entries, config.table("prices")))
+        return
+    show = out_json if args.json else _show
+    show(state_of(config, file.stem, Ledger.of(entries)))
 
 
 def state_of(config: Config, session: str, ledger: Ledger) -> Json:
     """What fills the window, what the layers have done, and when the next would act."""
-    from dataclasses import replace
-
     from lamina import flags
-    from lamina.cache.account import Account, rates
 
     model = str((ledger.projection.frame or {}).get("model") or config.str("model"))
     able, window = _limits(config, model, int(ledger.state(LIFE, 0)))
@@ -118,10 +104,7 @@ def state_of(config: Config, session: str, ledger: Ledger) -> Json:
 
 def _limits(config: Config, model: str, life: int) -> tuple[Capabilities, Window]:
     """What the model can do, with the life that its cache was last given."""
-    from dataclasses import replace
-
     from lamina.cache import lifetime
-    from lamina.ledger.window import capabilities, window_of
 
     able = capabilities(model, override=config.int("window.tokens") or None)
     if able.cache == "anthropic":
@@ -148,19 +131,17 @@ def _next(ledger: Ledger, flags: Flags, window: Window, able: Capabilities) -> I
     """Each layer that is on, and what would make it act."""
     tokens = ledger.tokens()
     if flags.on("folds"):
-        words = "new text that the view says already is folded before it is sent"
-        yield {"layer": "folds", "when": words, "in_tokens": None}
+        yield _when("folds", "new text that the view says already is folded before it is sent")
     if flags.on("tool_results"):
         most: int = flags.value("tool_results.threshold")
         by_tool: dict[str, int] = flags.value("tool_results.thresholds")
         others = ", ".join(f"{tool} {size:,}" for tool, size in by_tool.items() if size)
         words = f"a result of more than {most:,} characters" + (f" ({others})" if others else "")
-        yield {"layer": "tool_results", "when": words, "in_tokens": None}
+        yield _when("tool_results", words)
     if flags.on("time_clearing"):
         yield _clearing(ledger, flags, able)
     if flags.on("worn_clearing") and able.cache != "none":
-        words = "old results are dropped where that saves more than it costs"
-        yield {"layer": "microcompact", "when": words, "in_tokens": None}
+        yield _when("microcompact", "old results are dropped where that saves more than it costs")
     if flags.on("notes"):
         last: Json = ledger.state("notes") or {}
         first: int = flags.value("notes.first_tokens")
@@ -168,20 +149,20 @@ def _next(ledger: Ledger, flags: Flags, window: Window, able: Capabilities) -> I
         mark = int(last.get("tokens") or 0) + every if last else first
         yield _at("notes", "the notes are written", mark, tokens)
     if flags.on("collapse"):
-        yield {
-            "layer": "collapse",
-            "when": "finished exchanges are folded into summaries",
-            "in_tokens": None,
-        }
+        yield _when("collapse", "finished exchanges are folded into summaries")
     elif flags.on("autocompact"):
         yield _at("compaction", "the conversation is compacted", window.autocompact, tokens)
     yield _at("blocking", "no more input is accepted", window.blocking, tokens)
 
 
+def _when(layer: str, words: str, left: int | None = None) -> Json:
+    return {"layer": layer, "when": words, "in_tokens": left}
+
+
 def _at(layer: str, what: str, mark: int, tokens: int) -> Json:
     left = max(0, mark - tokens)
     words = f"{what} at {mark:,} tokens, {left:,} from now" if left else f"{what} at the next call"
-    return {"layer": layer, "when": words, "in_tokens": left}
+    return _when(layer, words, left)
 
 
 def _clearing(ledger: Ledger, flags: Flags, able: Capabilities) -> Json:
@@ -191,8 +172,7 @@ def _clearing(ledger: Ledger, flags: Flags, able: Capabilities) -> Json:
     minutes = float(flags.value("microcompact.gap_minutes")) or able.cache_ttl / 60
     size = sum(row.tokens for row in rows)
     what = f"{plural(len(rows), 'old result')} ({size:,} tokens)" if rows else "nothing yet"
-    words = f"a pause of {minutes:g} min would clear {what}"
-    return {"layer": "microcompact", "when": words, "in_tokens": None}
+    return _when("microcompact", f"a pause of {minutes:g} min would clear {what}")
 
 
 def living(account: Account | None, tokens: int, able: Capabilities) -> Iterator[Json]:
@@ -204,7 +184,7 @@ def living(account: Account | None, tokens: int, able: Capabilities) -> Iterator
             "since a pause outlasted that" if account.pauses else "after a pause that outlasts it"
         )
         words = f"the provider's cache lives 5 min, {since} system prompt and tools 1 h"
-        yield {"layer": "cache_life", "when": words, "in_tokens": None}
+        yield _when("cache_life", words)
         return
     lives = {SHORT_LIFE: "5 min", LONG_LIFE: "1 h"}
     after = f"{account.breaks} of {plural(account.requests, 'request')}"
@@ -212,13 +192,11 @@ def living(account: Account | None, tokens: int, able: Capabilities) -> Iterator
         f"the provider's cache lives {lives[able.cache_ttl]}; after a pause that outlasts it, "
         f"{lives[account.best_life(tokens)]} ({after} came after such a pause of up to an hour)"
     )
-    yield {"layer": "cache_life", "when": words, "in_tokens": None}
+    yield _when("cache_life", words)
 
 
 def _keeping(account: Account | None, tokens: int, able: Capabilities, most: int) -> Iterator[Json]:
     """Whether a pause would be bridged, and by what right."""
-    from lamina.cache.account import keep_warm_after
-
     if account is None or able.cache != "anthropic" or able.cache_ttl > SHORT_LIFE or not most:
         return
     life = LONG_LIFE if able.cache_upgrades else able.cache_ttl
@@ -229,7 +207,7 @@ def _keeping(account: Account | None, tokens: int, able: Capabilities, most: int
         price = account.rates.read * tokens
         words = f"no pause is bridged: that costs {price:,.0f} tokens of input each time"
         words += f", {account.saved:,.0f} are saved" if price > account.saved else ""
-    yield {"layer": "keep_warm", "when": words, "in_tokens": None}
+    yield _when("keep_warm", words)
 
 
 # ---- what fills the window
@@ -311,12 +289,10 @@ def savings_of(entries: Iterable[Json]) -> dict[str, tuple[int, int]]:
     return sums
 
 
-def _show_requests(args: argparse.Namespace, calls: Sequence[Call]) -> int:
-    from lamina.cache.prices import money_text
-
+def _show_requests(args: argparse.Namespace, calls: Sequence[Call]) -> None:
     if args.json:
         out_json([_call_json(call) for call in calls])
-        return 0
+        return
     rows = [
         [
             str(call.number),
@@ -331,7 +307,6 @@ def _show_requests(args: argparse.Namespace, calls: Sequence[Call]) -> int:
     ]
     heading = ["request", "tokens", "cached", "cost", "before it"]
     out(fitted(rows, heading, width(), gives_way=(2,), cut=4, right=(0, 1, 2, 3)))
-    return 0
 
 
 def _call_json(call: Call) -> Json:

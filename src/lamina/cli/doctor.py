@@ -23,10 +23,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
 
+from lamina.cache.prices import money_text
 from lamina.cache.spend import Spend
-from lamina.cli.options import config_of
-from lamina.cli.terminal import colours, note, out, out_json, style, width, wrapped
-from lamina.config import KEYS, Config
+from lamina.cli.options import config_of, flag
+from lamina.cli.terminal import colours, note, out, out_json, out_result, style, width, wrapped
+from lamina.config import KEYS, Config, defaults, find_home
 from lamina.errors import LaminaError, UsageError
 from lamina.ports import Clock, SystemClock
 
@@ -68,18 +69,19 @@ _COLOURS = {"ok": "green", "-": "dim", "warn": "yellow", "fail": "red"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
+    flag(
+        parser,
         "--cache-test",
-        action="store_true",
-        help="ask the model's provider how long its prompt cache lives: 8 small requests in 10 minutes, "
+        "ask the model's provider how long its prompt cache lives: 8 small requests in 10 minutes, "
         "for a few cents",
     )
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: argparse.Namespace) -> int | None:
     if args.cache_test:
         return _cache_test(args)
-    checks = [*_settings(args), *all_checks(_config(args))]
+    config, settings = _config(args)
+    checks = [settings, *all_checks(config)]
     failed = any(check.state == "fail" for check in checks)
     if args.json:
         out_json({"ok": not failed, "checks": [asdict(check) for check in checks]})
@@ -98,22 +100,18 @@ def run(args: argparse.Namespace) -> int:
     return 1 if failed else 0
 
 
-def _cache_test(args: argparse.Namespace) -> int:
+def _cache_test(args: argparse.Namespace) -> None:
     """On the user's word: it costs money. What is found is kept, and rules what keeps the cache."""
     config = config_of(args)
     check = try_cache(config, SystemClock(), lambda words: None if args.json else note(words))
-    if args.json:
-        out_json({"ok": check.state == "ok", "checks": [asdict(check)]})
-    else:
-        out(f"{style(check.state, _COLOURS[check.state])}  {check.name}  {check.detail}")
-    return 0
+    line = f"{style(check.state, _COLOURS[check.state])}  {check.name}  {check.detail}"
+    out_result({"ok": check.state == "ok", "checks": [asdict(check)]}, line, as_json=args.json)
 
 
 def try_cache(config: Config, clock: Clock, say: Callable[[str], None]) -> Check:
     import anyio
 
     from lamina.cache import lifetime
-    from lamina.cache.prices import money_text
     from lamina.wiring import open_model
 
     name, address = config.str("model"), config.str("anthropic.base_url")
@@ -150,25 +148,17 @@ def _verdict(checks: Sequence[Check]) -> str:
     return f"Ready.{watch}{optional}"
 
 
-def _settings(args: argparse.Namespace) -> list[Check]:
+def _config(args: argparse.Namespace) -> tuple[Config, Check]:
+    """The settings for the other checks, the defaults if they are broken; and how they are."""
     try:
         config = config_of(args)
     except LaminaError as error:
-        return [Check("settings", "fail", str(error))]
-    if config.warnings:
-        return [Check("settings", "warn", " ".join(config.warnings))]
-    return [Check("settings", "ok", "all files and variables are valid")]
-
-
-def _config(args: argparse.Namespace) -> Config:
-    """The settings for the other checks; the defaults if they are broken."""
-    try:
-        return config_of(args)
-    except LaminaError:
-        from lamina.config import defaults, find_home
-
         home, claude = find_home(args.home, claude=args.claude)
-        return defaults(args.project, home, claude=claude)
+        config = defaults(args.project, home, claude=claude)
+        return config, Check("settings", "fail", str(error))
+    if config.warnings:
+        return config, Check("settings", "warn", " ".join(config.warnings))
+    return config, Check("settings", "ok", "all files and variables are valid")
 
 
 # ---- the checks

@@ -16,10 +16,12 @@ import uuid
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
+
+import anyio
 
 from lamina import opening
-from lamina.cli.options import add_verb, command, config_of
+from lamina.cli.options import add_verb, command, config_of, flag, optional
 from lamina.cli.sessions import others
 from lamina.cli.terminal import (
     StatusLine,
@@ -29,6 +31,7 @@ from lamina.cli.terminal import (
     one_line,
     out,
     out_json,
+    out_result,
     plural,
     print_diff,
     style,
@@ -37,14 +40,18 @@ from lamina.cli.terminal import (
 )
 from lamina.config import Config
 from lamina.errors import LaminaError, UsageError
-from lamina.events import Emit
-from lamina.ledger.places import project_folder, slug
+from lamina.events import DreamChanged, Emit, Event, Warned
+from lamina.layers import dream
+from lamina.layers.dream import lock
+from lamina.layers.dream.lock import NAME, last_dream, repair
+from lamina.layers.dream.record import DreamRecord, last_change, take_back
+from lamina.ledger.places import failing_as, project_folder, slug
 from lamina.ledger.record import Ledger
+from lamina.messages import as_list
 from lamina.state import State
 from lamina.wiring import Options
 
 if TYPE_CHECKING:
-    from lamina.events import Event
     from lamina.layers.dream.runner import DreamResult
     from lamina.ports import MemoryStore
 
@@ -66,16 +73,14 @@ _WAIT = 10.0  # seconds to wait for a dream to stop
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--now", action="store_true", help="dream even if none is due")
-    parser.add_argument("--dry-run", action="store_true", help="only show what would change")
+    flag(parser, "--now", "dream even if none is due")
+    flag(parser, "--dry-run", "only show what would change")
     parser.add_argument(
         "--model", metavar="NAME", help="use this model instead of the one in the settings"
     )
-    parser.add_argument("--install-timer", action="store_true", help="dream every night")
-    parser.add_argument(
-        "--print", action="store_true", help="with --install-timer: only print the timer"
-    )
-    parser.add_argument("--uninstall-timer", action="store_true", help="stop dreaming every night")
+    flag(parser, "--install-timer", "dream every night")
+    flag(parser, "--print", "with --install-timer: only print the timer")
+    flag(parser, "--uninstall-timer", "stop dreaming every night")
     verbs = parser.add_subparsers(
         dest="verb", metavar="status | diff | log | undo | kill", required=False
     )
@@ -84,11 +89,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     log = add_verb(verbs, "log", "list dreams, newest first")
     log.add_argument("-n", "--number", type=int, default=20, help="how many (20); 0: all")
     undo = add_verb(verbs, "undo", "undo the last dream, or the one you name")
-    undo.add_argument("commit", nargs="?", default="", help="its id or a prefix of it (the last)")
+    optional(undo, "commit", "its id or a prefix of it (the last)")
     add_verb(verbs, "kill", "stop a running dream")
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: argparse.Namespace) -> int | None:
     config = config_of(args)
     if args.install_timer or args.uninstall_timer:
         return _set_timer(args, config)
@@ -108,7 +113,7 @@ def run(args: argparse.Namespace) -> int:
     return _dream(args)
 
 
-def _set_timer(args: argparse.Namespace, config: Config) -> int:
+def _set_timer(args: argparse.Namespace, config: Config) -> None:
     given = {
         "--install-timer": args.install_timer,
         "--uninstall-timer": args.uninstall_timer,
@@ -121,7 +126,7 @@ def _set_timer(args: argparse.Namespace, config: Config) -> int:
     first, *others = [name for name, value in given.items() if value]
     if others:
         raise UsageError(f"{first} can't be used with {others[0]}.")
-    return (_install if args.install_timer else _uninstall)(args, config)
+    (_install if args.install_timer else _uninstall)(args, config)
 
 
 # ---- dreaming
@@ -129,7 +134,6 @@ def _set_timer(args: argparse.Namespace, config: Config) -> int:
 
 def _not_due(config: Config) -> str:
     from lamina.cli.memory import open_store
-    from lamina.layers.dream.lock import NAME, last_dream, repair
 
     with open_store(config) as store:
         repair(store.directory / NAME)
@@ -144,8 +148,6 @@ def _not_due(config: Config) -> str:
 
 
 def _dream(args: argparse.Namespace) -> int:
-    import anyio
-
     done = anyio.run(dreamt, args)
     if args.dry_run and not args.json and done.status == "completed":
         print_diff(done.diff)
@@ -158,8 +160,6 @@ def _dream(args: argparse.Namespace) -> int:
 
 async def dreamt(args: argparse.Namespace, prepared: DreamResult | None = None) -> DreamResult:
     """Dream as the options say; with `prepared`, do what an earlier dry run found."""
-    from lamina.layers import dream
-
     live = _Live(quiet=args.quiet or args.json)
     async with _outside_sessions(args, live.hear) as state:
         try:
@@ -198,8 +198,6 @@ class _Live:
         self.clear = self._line.clear
 
     def hear(self, event: Event) -> None:
-        from lamina.events import DreamChanged, Warned
-
         if isinstance(event, Warned):
             self.clear()
             note(f"lamina: {harmless(event.message)}")
@@ -239,9 +237,7 @@ def _show_problems(problems: Sequence[str]) -> None:
 # ---- looking back
 
 
-def _diff(args: argparse.Namespace, store: MemoryStore) -> int:
-    from lamina.layers.dream.record import last_change
-
+def _diff(args: argparse.Namespace, store: MemoryStore) -> None:
     found = last_change(store)
     if found is None:
         raise UsageError(
@@ -252,23 +248,20 @@ def _diff(args: argparse.Namespace, store: MemoryStore) -> int:
         out_json({"commit": commit.id, "when": commit.when, "reason": commit.reason, "diff": text})
     else:
         print_diff(text)
-    return 0
 
 
-def _log(args: argparse.Namespace, store: MemoryStore) -> int:
-    from lamina.layers.dream.record import DreamRecord
-
+def _log(args: argparse.Namespace, store: MemoryStore) -> None:
     if args.number < 0:
         raise UsageError("-n takes a number of dreams; 0 shows all.")
     lines = DreamRecord(store.state).log()[: args.number or None]
     if args.json:
         out_json(lines)
-        return 0
+        return
     for line in running(store):
         note(line)
     if not lines:
         note("No dreams yet.")
-        return 0
+        return
     room = max(20, width() - 45)
     rows: list[list[str]] = []
     for line in lines:
@@ -279,17 +272,13 @@ def _log(args: argparse.Namespace, store: MemoryStore) -> int:
         rows.append([moment(float(line.get("when") or 0)), how, by, text])
         rows += [
             ["", "", "", one_line(f"not applied: {problem}", room)]
-            for problem in _texts(line.get("problems"))
+            for problem in as_list(line.get("problems"))  # none if the record is damaged
         ]
     out(table(rows))
-    return 0
 
 
 def running(store: MemoryStore) -> list[str]:
     """What a running dream does, line by line; none where nobody dreams."""
-    from lamina.layers.dream import lock
-    from lamina.layers.dream.record import DreamRecord
-
     status = DreamRecord(store.state).status()
     if status.get("status") != "running" or not lock.is_held(store.directory / lock.NAME):
         return []
@@ -304,48 +293,31 @@ def running(store: MemoryStore) -> list[str]:
 
 def stop(store: MemoryStore) -> None:
     """Ask a running dream to end."""
-    from lamina.layers.dream.record import DreamRecord
-
     if not running(store):
         raise UsageError("No dream is running.")
     record = DreamRecord(store.state)
     record.ask_to_end(str(record.status()["id"]))
 
 
-def _status(args: argparse.Namespace, store: MemoryStore) -> int:
-    from lamina.layers.dream.record import DreamRecord
-
+def _status(args: argparse.Namespace, store: MemoryStore) -> None:
     lines, status = running(store), DreamRecord(store.state).status()
-    if args.json:
-        out_json({"running": bool(lines), **status})
-    else:
-        out("\n".join(lines or ["No dream is running."]))
-    return 0
+    words = "\n".join(lines or ["No dream is running."])
+    out_result({"running": bool(lines), **status}, words, as_json=args.json)
 
 
-def _texts(value: Any) -> list[str]:
-    """A list of texts; empty if the record is damaged."""
-    return [str(one) for one in cast("list[object]", value)] if isinstance(value, list) else []
-
-
-def _undo(args: argparse.Namespace, store: MemoryStore) -> int:
-    from lamina.layers.dream.record import take_back
-
+def _undo(args: argparse.Namespace, store: MemoryStore) -> None:
     commit, paths = take_back(store, args.commit)
     redo = store.newest_change() if paths else ""
     if args.json:
         out_json({"commit": commit.id, "files": paths, "redo": redo})
-        return 0
+        return
     restored = f"{plural(len(paths), 'file')} {'is' if len(paths) == 1 else 'are'} as before"
     out(f"The dream {commit.id[:8]} is undone: {restored}.")
     if redo and not args.quiet:
         note(f"{command(args, f'memory undo {redo}')} redoes it.")
-    return 0
 
 
 def _kill(args: argparse.Namespace, store: MemoryStore) -> int:
-    from lamina.layers.dream.record import DreamRecord
-
     record = DreamRecord(store.state)
     status = record.status()
     stop(store)
@@ -378,7 +350,7 @@ def has_timer(config: Config) -> bool:
     return (_folder() / f"{_name(config)}.timer").exists()
 
 
-def _install(args: argparse.Namespace, config: Config) -> int:
+def _install(args: argparse.Namespace, config: Config) -> None:
     """Print the timer, or install it."""
     name = _name(config)
     command = _command(args, config)
@@ -387,34 +359,31 @@ def _install(args: argparse.Namespace, config: Config) -> int:
     if args.print:
         if args.json:
             out_json({"units": units, "cron": cron})
-            return 0
+            return
         for file, text in units.items():
             out(f"# ~/.config/systemd/user/{file}\n{text}")
         out(f"# or, for cron:\n{cron}")
-        return 0
+        return
     if not _has_systemd():
         raise LaminaError(
             f"There is no systemd for users here. Add this line with `crontab -e`: {cron}"
         )
     folder = _folder()
-    try:
+    with failing_as(LaminaError, f"Can't write {folder}"):
         folder.mkdir(parents=True, exist_ok=True)
         for file, text in units.items():
             (folder / file).write_text(text, "utf-8")
-    except OSError as error:
-        raise LaminaError(f"Can't write {folder}: {error.strerror}.") from error
     _systemctl("daemon-reload")
     _systemctl("enable", "--now", f"{name}.timer")
     if args.json:
         out_json({"status": "installed", "timer": f"{name}.timer", "hour": _HOUR})
-        return 0
+        return
     out(f"{name}.timer runs every night at {_HOUR}:00.")
     if not args.quiet:
         note("`lamina dream --uninstall-timer` removes it.")
-    return 0
 
 
-def _uninstall(args: argparse.Namespace, config: Config) -> int:
+def _uninstall(args: argparse.Namespace, config: Config) -> None:
     """Remove the timer."""
     name = _name(config)
     folder = _folder()
@@ -433,11 +402,8 @@ def _uninstall(args: argparse.Namespace, config: Config) -> int:
         raise LaminaError(f"Can't remove {error.filename}: {error.strerror}.") from error
     if systemd:
         _systemctl("daemon-reload")
-    if args.json:
-        out_json({"status": "removed", "timer": f"{name}.timer"})
-    else:
-        out(f"{name}.timer is removed: no more nightly dreams.")
-    return 0
+    removed = f"{name}.timer is removed: no more nightly dreams."
+    out_result({"status": "removed", "timer": f"{name}.timer"}, removed, as_json=args.json)
 
 
 def _name(config: Config) -> str:

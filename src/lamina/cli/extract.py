@@ -5,10 +5,13 @@ Writes memories through the gate and moves the session's cursor; with --dry-run 
 from __future__ import annotations
 
 import argparse
+import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from lamina.cli.options import config_of
+import anyio
+
+from lamina.cli.options import config_of, flag, optional
 from lamina.cli.sessions import changed, choose, find, others
 from lamina.cli.terminal import (
     StatusLine,
@@ -21,14 +24,15 @@ from lamina.cli.terminal import (
     table,
     width,
 )
-from lamina.errors import UsageError
+from lamina.errors import GateRefused, UsageError
+from lamina.events import Event, Warned
+from lamina.ledger import log
+from lamina.memories import Proposal, Verdict
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from lamina.config import Config
-    from lamina.events import Event
-    from lamina.memories import Proposal, Verdict
     from lamina.ports import MemoryStore
 
 EXAMPLES = """
@@ -43,19 +47,15 @@ _TOLD = ("status", "by", *_LISTS, "reason")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "session", nargs="?", default="", help="its id or a prefix of it (the last)"
-    )
-    parser.add_argument(
-        "--all", action="store_true", help="every session here, other agents' too, without a model"
-    )
-    parser.add_argument("--dry-run", action="store_true", help="only show what the rules find")
+    optional(parser, "session", "its id or a prefix of it (the last)")
+    flag(parser, "--all", "every session here, other agents' too, without a model")
+    flag(parser, "--dry-run", "only show what the rules find")
     parser.add_argument(
         "--model", metavar="NAME", help="use this model instead of the one in the settings"
     )
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: argparse.Namespace) -> None:
     config = config_of(args)
     if not config.bool("memory.enabled"):
         raise UsageError(f"Memory is off ({config.source('memory.enabled').where}).")
@@ -66,12 +66,11 @@ def run(args: argparse.Namespace) -> int:
     # What was said later counts more.
     files = sorted(files, key=changed) if args.all else [choose(files, args.session)]
     if args.dry_run:
-        return _show(args, config, files)
+        _show(args, config, files)
+        return
     if args.all:
         value = _every(args, config, files)
     elif (file := files[0]) in own:
-        import anyio
-
         value = anyio.run(_extract, args, file.stem)
     else:
         value = _by_rules(config, file)
@@ -79,7 +78,6 @@ def run(args: argparse.Namespace) -> int:
         out_json(value)
     else:
         _tell(value, quiet=args.quiet)
-    return 0
 
 
 def _tell(value: dict[str, Any], *, quiet: bool) -> None:
@@ -100,7 +98,6 @@ def _tell(value: dict[str, Any], *, quiet: bool) -> None:
 
 
 async def _extract(args: argparse.Namespace, session_id: str) -> dict[str, Any]:
-    from lamina.events import Warned
     from lamina.layers import extraction
     from lamina.session import Session
 
@@ -138,10 +135,7 @@ def _every(args: argparse.Namespace, config: Config, files: Sequence[Path]) -> d
 
 def _by_rules(config: Config, file: Path) -> dict[str, Any]:
     """From another agent's session: its record is not ours to fork, so the local rules serve."""
-    import time
-
     from lamina.layers import extraction
-    from lamina.ledger import log
     from lamina.wiring import make_memory
 
     store = make_memory(config, file, lambda _: None)
@@ -155,39 +149,32 @@ def _by_rules(config: Config, file: Path) -> dict[str, Any]:
 
 
 def _verdict(store: MemoryStore, proposal: Proposal) -> Verdict:
-    from lamina.errors import GateRefused
-    from lamina.memories import Verdict
-
     try:
         return store.judge(proposal, store.content(proposal.path), None)
     except GateRefused as error:
         return Verdict("refuse", str(error))
 
 
-def _show(args: argparse.Namespace, config: Config, files: Sequence[Path]) -> int:
+def _show(args: argparse.Namespace, config: Config, files: Sequence[Path]) -> None:
     """What the local extractor proposes, and what the gate decides."""
     found = [_proposed(config, file) for file in files]
     if args.json:
         out_json(found if args.all else found[0])
-        return 0
+        return
     rows = [row for one in found for row in one["proposals"]]
     if not rows:
         note("The rules find nothing new to remember.")
-        return 0
+        return
     room = max(20, width() - 60)
     cells = [
         [row["decision"], row["path"], one_line(row["reason"] or row["description"], room)]
         for row in rows
     ]
     out(table(cells))
-    return 0
 
 
 def _proposed(config: Config, file: Path) -> dict[str, Any]:
-    import time
-
     from lamina.layers import extraction
-    from lamina.ledger import log
     from lamina.ledger.record import Ledger
     from lamina.tools.memory_guard import in_their_words
     from lamina.wiring import make_memory

@@ -7,7 +7,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from lamina.cli.options import config_of
+from lamina.cli.options import config_of, flag
 from lamina.cli.terminal import harmless, note, out, out_json, plural, style, table
 from lamina.memory import Instructions, as_reminder, load, places_for, touched
 
@@ -23,10 +23,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--for", dest="file", metavar="PATH", help="include what working on this file adds"
     )
-    parser.add_argument("--text", action="store_true", help="print the text that the model gets")
+    flag(parser, "--text", "print the text that the model gets")
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: argparse.Namespace) -> None:
     config = config_of(args)
     here = Path.cwd()
     cwd = here if here.is_relative_to(config.project) else config.project
@@ -55,7 +55,6 @@ def run(args: argparse.Namespace) -> int:
         _show(found)
     if not args.quiet and not args.json:
         _remarks(found)
-    return 0
 
 
 def _show(found: Instructions) -> None:

@@ -24,13 +24,14 @@ if TYPE_CHECKING:
 
         def add_arguments(self, parser: argparse.ArgumentParser) -> None: ...
 
-        def run(self, args: argparse.Namespace) -> int: ...
+        def run(self, args: argparse.Namespace) -> int | None: ...
 
 
 DONE, FAILED, WRONG_USE, REFUSED, INTERRUPTED = 0, 1, 2, 3, 130
 
 
-# A command's module has `EXAMPLES`, `add_arguments(parser)` and `run(args) -> int`.
+# A command's module has `EXAMPLES`, `add_arguments(parser)` and `run(args)`, which
+# returns an exit code where that may be another than 0.
 GROUPS: dict[str, Commands] = {
     "talk": {
         "chat": ("lamina.cli.chat", "talk with an agent, or ask one question"),
@@ -186,7 +187,7 @@ def _run(words: list[str]) -> int:
         parser.print_help()
         _tell_of_claude_code(args)
         return DONE
-    return _module(name).run(args)
+    return _module(name).run(args) or DONE
 
 
 def _parsed(

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import io
+import json
 import shlex
 import sys
 from collections.abc import Iterator, Sequence
@@ -17,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from lamina.cli import memory_history, memory_inbox, memory_reports, memory_transfer
 from lamina.cli.chat_events import adopted
 from lamina.cli.memory_inbox import edited_text, kept_if_refused
-from lamina.cli.options import add_verb, begin_group, command, config_of, count
+from lamina.cli.options import add_verb, begin_group, command, config_of, count, flag
 from lamina.cli.terminal import (
     fitted,
     harmless,
@@ -33,12 +35,11 @@ from lamina.cli.terminal import (
 from lamina.errors import UsageError
 from lamina.events import Event, MemoryAdopted, Warned
 from lamina.ledger.places import known_projects, slug
-from lamina.memories import MEMORY_TYPES, Memory
+from lamina.memories import MEMORY_TYPES, Memory, Outcome
 
 if TYPE_CHECKING:
     from lamina.agents.scopes import AgentMemory
     from lamina.config import Config
-    from lamina.memories import Outcome
     from lamina.ports import MemoryStore
 
 EXAMPLES = """
@@ -82,27 +83,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = _add_adding(verbs)
     forget = add_verb(verbs, "forget", "remove a memory so that it stays away")
     forget.add_argument("path", nargs="+", help="one file or several")
-    forget.add_argument("--purge", action="store_true", help="remove it from the history too")
+    flag(forget, "--purge", "remove it from the history too")
     memory_history.add_undo(verbs)
     memory_reports.add_why(verbs)
     edit = add_verb(verbs, "edit", "change a memory in $EDITOR")
     begin_group(verbs, "more")
     edit.add_argument("path", help="the file")
     for verb in (add, edit):
-        verb.add_argument(
-            "--allow-secret", action="store_true", help="save it even if it looks like a secret"
-        )
+        flag(verb, "--allow-secret", "save it even if it looks like a secret")
     rename = add_verb(verbs, "rename", "give a memory another file name")
     rename.add_argument("path", help="the file")
     rename.add_argument("new", help="its new name")
     pin = add_verb(verbs, "pin", "let nobody but you change a memory")
     pin.add_argument("path", nargs="?", help="the file; without it, list the pinned ones")
-    pin.add_argument("--off", action="store_true", help="let others change it again")
+    flag(pin, "--off", "let others change it again")
     memory_history.add_verbs(verbs)
     memory_inbox.add_verbs(verbs)
     audit = memory_reports.add_audit(verbs)
     for verb in (listing, search, audit):
-        verb.add_argument("--all", action="store_true", help="in all projects")
+        flag(verb, "--all", "in all projects")
     memory_transfer.add_verbs(verbs)
     for name in _OF_AGENTS:
         verbs.choices[name].add_argument(
@@ -118,11 +117,11 @@ def _add_adding(verbs: Any) -> argparse.ArgumentParser:
     add.add_argument("--name", help="its title (the first words)")
     add.add_argument("--description", help="one line to find it by (the first sentence)")
     add.add_argument("--file", help="the file's name (made from type and title)")
-    add.add_argument("--team", action="store_true", help="share it with the team")
+    flag(add, "--team", "share it with the team")
     return add
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: argparse.Namespace) -> int | None:
     config = config_of(args)
     if args.verb == "why":
         return memory_reports.why(args, config)
@@ -144,9 +143,6 @@ def run(args: argparse.Namespace) -> int:
 
 def _everywhere(args: argparse.Namespace, config: Config) -> int:
     """The same for each project that has memories, under its name."""
-    import io
-    import json
-
     codes: list[int] = []
     values: list[dict[str, object]] = []
     own = [(project, "", dict[str, object]()) for project in known_projects(config.own_home)]
@@ -157,10 +153,10 @@ def _everywhere(args: argparse.Namespace, config: Config) -> int:
                 continue
         if not args.json:
             out(style(harmless(f"{project}{agent and f' ({agent})'}"), "bold"))
-            codes.append(run(here))
+            codes.append(run(here) or 0)
             continue
         with contextlib.redirect_stdout(io.StringIO()) as said:
-            codes.append(run(here))
+            codes.append(run(here) or 0)
         about = {"project": project, "agent": agent or "Lamina"}
         values.append({**about, args.verb: json.loads(said.getvalue())})
     if args.json:
@@ -221,12 +217,12 @@ def _tell(event: Event, *, quiet: bool, claude: bool) -> None:
 # ---- reading
 
 
-def _list(args: argparse.Namespace, store: MemoryStore) -> int:
+def _list(args: argparse.Namespace, store: MemoryStore) -> None:
     memories = [one for one in store.list() if args.type in (None, one.type)]
     shown = memories[: args.number] if args.number else memories
     if args.json:
         out_json([as_json(one, pinned=store.pinned()) for one in shown])
-        return 0
+        return
     pinned = store.pinned()
     rows = [
         [
@@ -241,7 +237,6 @@ def _list(args: argparse.Namespace, store: MemoryStore) -> int:
         out(fitted(rows, ["type", "file", "changed", "what"], width(), gives_way=(2, 0), cut=3))
     if not args.quiet:
         _list_remarks(store, len(memories) - len(shown), store.unreadable(), empty=not memories)
-    return 0
 
 
 def _list_remarks(store: MemoryStore, more: int, unreadable: Sequence[str], *, empty: bool) -> None:
@@ -257,7 +252,7 @@ def _list_remarks(store: MemoryStore, more: int, unreadable: Sequence[str], *, e
         note(f"{waiting} waiting for review: `lamina memory inbox`.")
 
 
-def _show(args: argparse.Namespace, store: MemoryStore) -> int:
+def _show(args: argparse.Namespace, store: MemoryStore) -> None:
     path = find(store, args.path)
     content = store.read_bytes(path)
     if args.json:
@@ -268,20 +263,19 @@ def _show(args: argparse.Namespace, store: MemoryStore) -> int:
         sys.stdout.flush()
         sys.stdout.buffer.write(content)
         sys.stdout.buffer.flush()
-    return 0
 
 
 # ---- writing
 
 
-def _add(args: argparse.Namespace, store: MemoryStore) -> int:
+def _add(args: argparse.Namespace, store: MemoryStore) -> None:
     from lamina.local.extractor import kind_added
     from lamina.memory import proposed
 
     text = args.text
     in_editor = text is None and sys.stdin.isatty()
     if text is None:
-        text = edited_text("", ".md") if in_editor else sys.stdin.read()
+        text = edited_text("") if in_editor else sys.stdin.read()
     text = text.strip()
     if not text:
         raise UsageError("There is no text to remember. Give it as an argument or on stdin.")
@@ -296,25 +290,25 @@ def _add(args: argparse.Namespace, store: MemoryStore) -> int:
     folder = "team/" if args.team else ""
     path = folder + (md(args.file) if args.file else proposal.path)
     proposal = replace(proposal, path=path, allow_secret=args.allow_secret)
-    with kept_if_refused(text, ".md") if in_editor else contextlib.nullcontext():
+    with kept_if_refused(text) if in_editor else contextlib.nullcontext():
         # A name that the user chose is used as it is, or refused if another memory has it.
         outcome = store.write(proposal) if args.file else store.remember(proposal)
-    return told(args, outcome, store)
+    told(args, outcome, store)
 
 
 def md(name: str) -> str:
     return name if name.endswith(".md") else f"{name}.md"
 
 
-def _edit(args: argparse.Namespace, store: MemoryStore) -> int:
+def _edit(args: argparse.Namespace, store: MemoryStore) -> None:
     path = find(store, args.path)
     old = store.read_bytes(path)
-    new = edited_text(old.decode("utf-8", "surrogateescape"), ".md")
+    new = edited_text(old.decode("utf-8", "surrogateescape"))
     content = new.encode("utf-8", "surrogateescape")
     if content == old:
         note("Nothing was changed.")
-        return 0
-    with kept_if_refused(new, ".md"):
+        return
+    with kept_if_refused(new):
         outcome = save_edited(
             store,
             path,
@@ -323,7 +317,7 @@ def _edit(args: argparse.Namespace, store: MemoryStore) -> int:
             reason="lamina memory edit",
             allow_secret=args.allow_secret,
         )
-    return told(args, outcome, store)
+    told(args, outcome, store)
 
 
 def save_edited(
@@ -342,11 +336,11 @@ def save_edited(
     )
 
 
-def _rename(args: argparse.Namespace, store: MemoryStore) -> int:
-    return told(args, store.rename(find(store, args.path), md(args.new)), store)
+def _rename(args: argparse.Namespace, store: MemoryStore) -> None:
+    told(args, store.rename(find(store, args.path), md(args.new)), store)
 
 
-def _forget(args: argparse.Namespace, store: MemoryStore) -> int:
+def _forget(args: argparse.Namespace, store: MemoryStore) -> None:
     forgotten: dict[str, str] = {}  # path → the commit whose undo brings it back
     days: set[str] = set()
     for word in args.path:
@@ -355,20 +349,19 @@ def _forget(args: argparse.Namespace, store: MemoryStore) -> int:
         forgotten[path] = forget(store, path, purge=args.purge, reason="lamina memory forget")
     if args.json:
         out_json({"forgotten": [*forgotten], "purged": args.purge, "undo": [*forgotten.values()]})
-        return 0
+        return
     for_good = ", and removed from the history for good" if args.purge else ""
     out(f"Forgotten: {', '.join(map(harmless, forgotten))}{for_good}.")
     for day in sorted(days) if args.purge else ():
         note(f"{harmless(day)} in {store.directory} still says it: take the line out there.")
     if args.purge or args.quiet:
-        return 0
+        return
     for path, commit in forgotten.items():
         if commit:
             note(f"{command(args, f'memory undo {commit}')} brings {harmless(path)} back.")
     names = " ".join(shlex.quote(path) for path in forgotten)
     purge = command(args, f"memory forget {names} --purge")
     note(harmless(f"{purge} removes it from the history too, for good."))
-    return 0
 
 
 def forget(store: MemoryStore, path: str, *, purge: bool, reason: str) -> str:
@@ -417,7 +410,7 @@ def known(store: MemoryStore, word: str) -> str:
     return md(word) if any(store.history.log(md(word))) else ""
 
 
-def _pin(args: argparse.Namespace, store: MemoryStore) -> int:
+def _pin(args: argparse.Namespace, store: MemoryStore) -> None:
     if args.path:
         store.pin(find(store, args.path), on=not args.off)
     pinned = sorted(store.pinned())
@@ -428,7 +421,6 @@ def _pin(args: argparse.Namespace, store: MemoryStore) -> int:
             out(harmless(path))
         if not pinned and not args.quiet:
             note("Nothing is pinned.")
-    return 0
 
 
 _VERBS = {
@@ -456,27 +448,18 @@ def find(store: MemoryStore, word: str) -> str:
     return word
 
 
-def told(args: argparse.Namespace, outcome: Outcome, store: MemoryStore) -> int:
+def told(args: argparse.Namespace, outcome: Outcome, store: MemoryStore) -> None:
     """Say what became of a write, and how to undo it."""
     commit = store.newest_change(outcome.path) if outcome.changed else ""
     if args.json:
-        out_json(
-            {
-                "path": outcome.path,
-                "decision": outcome.decision,
-                "changed": outcome.changed,
-                "reason": outcome.reason,
-                "warnings": list(outcome.warnings),
-                "commit": commit,
-            }
-        )
-        return 0
+        names = ("path", "decision", "changed", "reason", "warnings")
+        out_json({**{name: getattr(outcome, name) for name in names}, "commit": commit})
+        return
     out(outcome.sentence)
     for warning in () if args.quiet else outcome.warnings:
         note(harmless(warning))
     if commit and not args.quiet:
         note(f"{command(args, f'memory undo {commit}')} undoes it.")
-    return 0
 
 
 def as_json(

@@ -11,7 +11,7 @@ from datetime import datetime
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from lamina.cli.options import add_verb, command, config_of, count
+from lamina.cli.options import add_verb, command, config_of, count, optional
 from lamina.cli.terminal import (
     harmless,
     moment,
@@ -19,6 +19,7 @@ from lamina.cli.terminal import (
     one_line,
     out,
     out_json,
+    out_result,
     print_diff,
     style,
     table,
@@ -36,25 +37,21 @@ _WHOSE = {"typed": "You typed", "pasted": "You pasted", "tool": "A tool returned
           "assistant": "The assistant said", "recalled": "Memory said", "hook": "A hook said",
           "teammate": "A teammate said", "agent": "An agent said", "system": "Lamina said"}  # fmt: skip
 _QUOTED = 3  # messages of a change that are quoted
-VERBS = ("log", "diff", "blame", "undo", "restore")
 
 
 def add_undo(verbs: Any) -> None:
     undo = add_verb(verbs, "undo", "undo a change; what came later stays")
-    undo.add_argument(
-        "commit",
-        nargs="?",
-        default="",
-        help="its id or a prefix of it (the last made through Lamina and not undone yet)",
+    optional(
+        undo, "commit", "its id or a prefix of it (the last made through Lamina and not undone yet)"
     )
 
 
 def add_verbs(verbs: Any) -> None:
     log = add_verb(verbs, "log", "list the changes, newest first")
-    log.add_argument("path", nargs="?", default="", help="only changes to this file")
+    optional(log, "path", "only changes to this file")
     log.add_argument("-n", "--number", type=count, default=20, help="how many (20); 0: all")
     diff = add_verb(verbs, "diff", "show what a change did")
-    diff.add_argument("commit", nargs="?", default="", help="its id or a prefix of it (the last)")
+    optional(diff, "commit", "its id or a prefix of it (the last)")
     blame = add_verb(verbs, "blame", "show for each line who wrote it, when and why")
     blame.add_argument("path", help="the file")
     restore = add_verb(verbs, "restore", "bring a file back as it was after a change")
@@ -62,7 +59,7 @@ def add_verbs(verbs: Any) -> None:
     restore.add_argument("commit", help="the change's id or a prefix of it")
 
 
-def run(args: argparse.Namespace, store: MemoryStore) -> int:
+def run(args: argparse.Namespace, store: MemoryStore) -> None:
     from lamina.memory import HistoryDamaged
 
     history = store.history
@@ -79,20 +76,10 @@ def run(args: argparse.Namespace, store: MemoryStore) -> int:
         note(f"{error} What was recorded before is shown.")
     if changed and not args.quiet and not args.json:
         note(f"Changed outside Lamina since last time, now recorded: {_listed(changed, 5)}.")
-    match args.verb:
-        case "log":
-            return _log(args, store, history)
-        case "diff":
-            return _diff(args, history)
-        case "blame":
-            return _blame(args, store, history)
-        case "undo":
-            return _undo(args, store, history)
-        case _:
-            return _restore(args, history)
+    VERBS[args.verb](args, store, history)
 
 
-def _log(args: argparse.Namespace, store: MemoryStore, history: MemoryHistory) -> int:
+def _log(args: argparse.Namespace, store: MemoryStore, history: MemoryHistory) -> None:
     from lamina.memory import teammate_of
 
     path = _named(store, args.path) if args.path else ""
@@ -100,10 +87,10 @@ def _log(args: argparse.Namespace, store: MemoryStore, history: MemoryHistory) -
     commits = list(islice(found, args.number)) if args.number else list(found)
     if args.json:
         out_json([as_json(commit) for commit in commits])
-        return 0
+        return
     if not commits:
         note("No history yet.")
-        return 0
+        return
     rows = [
         [
             style(commit.id[:8], "yellow"),
@@ -118,7 +105,6 @@ def _log(args: argparse.Namespace, store: MemoryStore, history: MemoryHistory) -
         out(row)
         for line in grounds(commit, quotes, max(40, width() - 57)):  # with its day and session
             out(style(f"         {one_line(line, max(100, width() - 9))}", "dim"))
-    return 0
 
 
 def quotes_of(config: Config) -> Quotes:
@@ -163,7 +149,7 @@ def to_you(reason: str) -> str:
     return you.replace("you said who they are", "you said who you are")
 
 
-def why_it_is_there(args: argparse.Namespace, store: MemoryStore, path: str) -> int:
+def why_it_is_there(args: argparse.Namespace, store: MemoryStore, path: str) -> None:
     """`lamina memory why NAME`: where a memory comes from, newest change first."""
     history = store.history
     if history is None:
@@ -175,14 +161,13 @@ def why_it_is_there(args: argparse.Namespace, store: MemoryStore, path: str) -> 
     if args.json:
         rows = [{**as_json(one), "grounds": [*grounds(one, quotes)]} for one in commits]
         out_json({"path": path, "changes": rows})
-        return 0
+        return
     out(style(harmless(path), "bold"))
     for commit in commits:
         when = moment(_when(commit, mtime))
         out(f"  {commit.id[:8]} {when}  {commit.writer}: {one_line(commit.subject, 80)}")
         for line in grounds(commit, quotes):
             out(style(f"    {harmless(line)}", "dim"))
-    return 0
 
 
 def _when(commit: Commit, mtime: float) -> float:
@@ -191,25 +176,24 @@ def _when(commit: Commit, mtime: float) -> float:
     return written_at(commit, mtime)
 
 
-def _diff(args: argparse.Namespace, history: MemoryHistory) -> int:
+def _diff(args: argparse.Namespace, _: MemoryStore, history: MemoryHistory) -> None:
     from lamina.memory import diff_text
 
     commit = _chosen(history, args.commit)
     if not commit:
         note("No history yet.")
-        return 0
+        return
     changes = history.changes(commit)
     diffs = [diff_text(change.path, change.before, change.after) for change in changes]
     if args.json:
         paths = [change.path for change in changes]
         out_json({"commit": commit, "diffs": dict(zip(paths, diffs, strict=True))})
-        return 0
+        return
     for text in diffs:
         print_diff(text)
-    return 0
 
 
-def _blame(args: argparse.Namespace, store: MemoryStore, history: MemoryHistory) -> int:
+def _blame(args: argparse.Namespace, store: MemoryStore, history: MemoryHistory) -> None:
     from lamina.memory import blame, teammate_of
 
     path = _named(store, args.path)
@@ -223,7 +207,7 @@ def _blame(args: argparse.Namespace, store: MemoryStore, history: MemoryHistory)
                 for line in lines
             ]
         )
-        return 0
+        return
     mtime = store.mtime(path)
     for line in lines:
         commit = line.commit
@@ -234,28 +218,26 @@ def _blame(args: argparse.Namespace, store: MemoryStore, history: MemoryHistory)
     for commit in {line.commit.id: line.commit for line in lines}.values():
         for ground in grounds(commit, quotes):
             out(style(f"{commit.id[:8]} {harmless(ground)}", "dim"))
-    return 0
 
 
-def _undo(args: argparse.Namespace, store: MemoryStore, history: MemoryHistory) -> int:
+def _undo(args: argparse.Namespace, store: MemoryStore, history: MemoryHistory) -> None:
     commit = history.named(args.commit) if args.commit else history.last_change()
     if commit is None:
         note(
             "There is no change made through Lamina left to undo. `lamina memory log` lists all "
             "changes; give the id of one made outside to undo it."
         )
-        return 0
+        return
     if commit.writer == "outside" and not args.quiet and not args.json:
         note(f"{commit.id[:8]} was not made through Lamina. {announced(history.effect(commit))}")
     paths, redo = undone(store, history, commit)
     if args.json:
         out_json({"undone": commit.id, "paths": paths, "redo": redo})
-        return 0
+        return
     done = ", ".join(harmless(path) for path in paths) or "none of it was left"
     out(f"Undone {commit.id[:8]} ({one_line(commit.subject, 60)}): {done}.")
     if redo and not args.quiet:
         note(f"{command(args, f'memory undo {redo}')} redoes it.")
-    return 0
 
 
 def undone(store: MemoryStore, history: MemoryHistory, commit: Commit) -> tuple[list[str], str]:
@@ -283,14 +265,14 @@ def _listed(paths: Sequence[str], most: int = 10) -> str:
     return ", ".join(harmless(path) for path in paths[:most]) + more
 
 
-def _restore(args: argparse.Namespace, history: MemoryHistory) -> int:
+def _restore(args: argparse.Namespace, _: MemoryStore, history: MemoryHistory) -> None:
     path = args.path if args.path.endswith(".md") else f"{args.path}.md"
     outcome = history.restore(path, args.commit)
-    if args.json:
-        out_json({"path": outcome.path, "changed": outcome.changed})
-    else:
-        out(outcome.sentence)
-    return 0
+    value = {"path": outcome.path, "changed": outcome.changed}
+    out_result(value, outcome.sentence, as_json=args.json)
+
+
+VERBS = {"log": _log, "diff": _diff, "blame": _blame, "undo": _undo, "restore": _restore}
 
 
 def _chosen(history: MemoryHistory, beginning: str) -> str:

@@ -14,7 +14,7 @@ from collections.abc import Generator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from lamina.cli.options import add_verb
+from lamina.cli.options import add_verb, flag
 from lamina.cli.terminal import harmless, moment, note, out, out_json, print_diff, style
 from lamina.errors import LaminaError, UsageError
 
@@ -33,13 +33,11 @@ def add_verbs(verbs: Any) -> None:
         help="what to do (show)",
     )
     inbox.add_argument("item", nargs="*", help="ids or prefixes of them")
-    inbox.add_argument("--all", action="store_true", help="everything in the inbox")
-    inbox.add_argument(
-        "--allow-secret", action="store_true", help="save it even if it looks like a secret"
-    )
+    flag(inbox, "--all", "everything in the inbox")
+    flag(inbox, "--allow-secret", "save it even if it looks like a secret")
 
 
-def run(args: argparse.Namespace, store: MemoryStore) -> int:
+def run(args: argparse.Namespace, store: MemoryStore) -> int | None:
     items = _chosen(args, store)
     if args.action == "show":
         return _show(args, store, items)
@@ -82,8 +80,8 @@ def _do(args: argparse.Namespace, store: MemoryStore, item: InboxItem) -> dict[s
         return {"done": "rejected"}
     if args.action == "edit":
         proposed = store.proposed_content(item).decode("utf-8", "surrogateescape")
-        text = edited_text(proposed, ".md")
-        with kept_if_refused(text, ".md"):
+        text = edited_text(proposed)
+        with kept_if_refused(text):
             outcome = store.accept(
                 item.id,
                 edited=text.encode("utf-8", "surrogateescape"),
@@ -94,13 +92,13 @@ def _do(args: argparse.Namespace, store: MemoryStore, item: InboxItem) -> dict[s
     return {"done": "accepted", "warnings": list(outcome.warnings)}
 
 
-def _show(args: argparse.Namespace, store: MemoryStore, items: list[InboxItem]) -> int:
+def _show(args: argparse.Namespace, store: MemoryStore, items: list[InboxItem]) -> None:
     if args.json:
         out_json([_as_json(item, store.inbox_diff(item)) for item in items])
-        return 0
+        return
     if not items:
         note("The inbox is empty.")
-        return 0
+        return
     for item in items:
         out(style(f"{item.id}  {item.proposal.writer}, {moment(item.when)}", "bold"))
         out(harmless(item.reason))
@@ -110,7 +108,6 @@ def _show(args: argparse.Namespace, store: MemoryStore, items: list[InboxItem]) 
         out()
     if not args.quiet:
         note("`lamina memory inbox accept ID`, `edit ID`, `reject ID`, or --all.")
-    return 0
 
 
 def _as_json(item: InboxItem, diff: str) -> dict[str, object]:
@@ -129,10 +126,10 @@ def _as_json(item: InboxItem, diff: str) -> dict[str, object]:
 # ---- the editor
 
 
-def edited_text(text: str, ending: str) -> str:
+def edited_text(text: str) -> str:
     """The text as the user left it. The file is removed unless the editor failed."""
     command = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
-    name = _temporary(text, ending)
+    name = _temporary(text)
     file = Path(name)
     try:
         done = subprocess.run([*shlex.split(command), name], check=False)
@@ -150,20 +147,20 @@ def edited_text(text: str, ending: str) -> str:
 
 
 @contextlib.contextmanager
-def kept_if_refused(text: str, ending: str) -> Generator[None]:
+def kept_if_refused(text: str) -> Generator[None]:
     """What was typed is not lost when it is refused: the error says where it is."""
     try:
         yield
     except LaminaError as error:
         try:
-            name = _temporary(text, ending)
+            name = _temporary(text)
         except OSError:
             raise error from None
         raise type(error)(f"{error} What you typed is in {name}.") from error
 
 
-def _temporary(text: str, ending: str) -> str:
-    descriptor, name = tempfile.mkstemp(suffix=ending, prefix="lamina-")
+def _temporary(text: str) -> str:
+    descriptor, name = tempfile.mkstemp(suffix=".md", prefix="lamina-")
     with open(descriptor, "wb") as stream:
         stream.write(text.encode("utf-8", "surrogateescape"))
     return name

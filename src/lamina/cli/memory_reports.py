@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lamina.cli.options import add_verb, count
+from lamina.cli.options import add_verb, count, flag, optional
 from lamina.cli.terminal import (
     Progress,
     fitted,
@@ -46,23 +46,22 @@ def add_search(verbs: Any) -> argparse.ArgumentParser:
 
 def add_why(verbs: Any) -> None:
     verb = add_verb(verbs, "why", "say why memories were recalled, or where one comes from")
-    verb.add_argument(
+    optional(
+        verb,
         "session",
-        nargs="?",
-        default="",
-        metavar="SESSION | MEMORY",
-        help="a session's id or a prefix of it (the last), or a memory's name",
+        "a session's id or a prefix of it (the last), or a memory's name",
+        "SESSION | MEMORY",
     )
     verb.add_argument("--turn", type=int, metavar="N", help="only for the N-th message you typed")
 
 
 def add_audit(verbs: Any) -> argparse.ArgumentParser:
     verb = add_verb(verbs, "audit", "find what is wrong with the memories")
-    verb.add_argument("--fix", action="store_true", help="make the repairs that are certain")
+    flag(verb, "--fix", "make the repairs that are certain")
     return verb
 
 
-def search(args: argparse.Namespace, store: MemoryStore) -> int:
+def search(args: argparse.Namespace, store: MemoryStore) -> None:
     from lamina.recall import chances
     from lamina.recall.memory_index import MemoryIndex, fitting, sources
 
@@ -96,7 +95,6 @@ def search(args: argparse.Namespace, store: MemoryStore) -> int:
         out(fitted(rows, heading, width(), gives_way=(1, 0), cut=3))
     else:
         note("Nothing found.")
-    return 0
 
 
 def _by_whom(source: str) -> str:
@@ -119,7 +117,7 @@ def _found_json(match: Match, memory: Memory, chance: float) -> dict[str, Any]:
 # ---- why
 
 
-def why(args: argparse.Namespace, config: Config) -> int:
+def why(args: argparse.Namespace, config: Config) -> None:
     from lamina.cli import sessions, transcript
     from lamina.recall.why import recalls_of, turns_of
 
@@ -129,7 +127,8 @@ def why(args: argparse.Namespace, config: Config) -> int:
 
         with memory.open_store(config) as store:
             if path := memory.known(store, args.session):
-                return memory_history.why_it_is_there(args, store, path)
+                memory_history.why_it_is_there(args, store, path)
+                return
         if args.session.endswith(".md"):
             raise UsageError(f"There is no memory {args.session}: `lamina memory list` names them.")
     file = sessions.choose(files, args.session)
@@ -145,12 +144,11 @@ def why(args: argparse.Namespace, config: Config) -> int:
         found = [one for one in found if one.turn == args.turn]
     if args.json:
         out_json([one.to_json() for one in found])
-        return 0
+        return
     show_recalls(found)
     if not found:
         where = f" for message {args.turn}" if args.turn is not None else ""
         note(f"Nothing was recalled{where} in session {file.stem[:8]}.")
-    return 0
 
 
 def show_recalls(found: Sequence[RecallRecord]) -> None:
@@ -245,14 +243,8 @@ def _audit_json(found: Audit, steps: Sequence[Step], done: Sequence[Repaired]) -
         "checked": found.checked,
         "counts": dict(found.counts),
         "faults": [
-            {
-                "kind": fault.kind,
-                "path": fault.path,
-                "reason": fault.reason,
-                "doubtful": fault.doubtful,
-                "other": fault.other,
-                **({"line": fault.line, "rule": fault.rule} if fault.rule else {}),
-            }
+            {name: getattr(fault, name) for name in ("kind", "path", "reason", "doubtful", "other")}
+            | ({"line": fault.line, "rule": fault.rule} if fault.rule else {})
             for fault in found.faults
         ],
         "steps": [_step(step) for step in steps],

@@ -15,15 +15,25 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lamina.cli.options import add_verb, command
-from lamina.cli.terminal import harmless, note, one_line, out, out_json, plural, table, width
+from lamina.cli.options import add_verb, command, flag
+from lamina.cli.terminal import (
+    harmless,
+    note,
+    one_line,
+    out,
+    out_json,
+    out_result,
+    plural,
+    table,
+    width,
+)
 from lamina.errors import GateRefused, InboxFull, LaminaError, SaidAlready, UsageError
-from lamina.memories import MEMORY_TYPES, Memory
+from lamina.ledger.places import failing_as
+from lamina.memories import MEMORY_TYPES, Memory, MemoryType, Proposal
 from lamina.messages import as_list, as_object
 
 if TYPE_CHECKING:
     from lamina.config import Config
-    from lamina.memories import MemoryType, Proposal
     from lamina.ports import MemoryStore
 
 _FORMS = ("json", "mem0", "agents", "folder")
@@ -40,11 +50,11 @@ def add_verbs(verbs: Any) -> None:
         nargs="?",
         help="a folder, AGENTS.md, a JSON export of mem0 or Lamina; `claude`: Claude Code's here",
     )
-    taking.add_argument("--dry-run", action="store_true", help="only show what would happen")
-    taking.add_argument("--mine", action="store_true", help="I vouch for all of it: no inbox")
+    flag(taking, "--dry-run", "only show what would happen")
+    flag(taking, "--mine", "I vouch for all of it: no inbox")
     kinds = "type of what has none (project; of an AGENTS.md feedback, of mem0 user)"
     taking.add_argument("--type", choices=MEMORY_TYPES, help=kinds)
-    taking.add_argument("--undo", action="store_true", help="take the last import back")
+    flag(taking, "--undo", "take the last import back")
     export = add_verb(verbs, "export", "print every memory, or write them for another program")
     export.add_argument("-o", "--output", metavar="FILE", help="write here; for `folder`, a folder")
     export.add_argument(
@@ -70,9 +80,10 @@ class Found:
     description: str = ""
 
 
-def take_over(args: argparse.Namespace, config: Config, store: MemoryStore) -> int:
+def take_over(args: argparse.Namespace, config: Config, store: MemoryStore) -> None:
     if args.undo:
-        return _undo(args, store)
+        _undo(args, store)
+        return
     if not args.source:
         raise UsageError("Say what to import: a folder, a file, or `claude`. See --help.")
     claude = args.source == "claude"
@@ -86,12 +97,11 @@ def take_over(args: argparse.Namespace, config: Config, store: MemoryStore) -> i
     rows = [_take(args, store, one, args.type or otherwise, mark) for one in found]
     if args.json:
         out_json(rows)
-        return 0
+        return
     room = max(20, width() - 50)
     out(table([[row["decision"], row["path"], one_line(row["reason"], room)] for row in rows]))
     if not args.quiet:
         _remark(args, rows)
-    return 0
 
 
 def _remark(args: argparse.Namespace, rows: Sequence[dict[str, str]]) -> None:
@@ -155,7 +165,7 @@ def _same(store: MemoryStore, proposal: Proposal) -> str:
     return ""
 
 
-def _undo(args: argparse.Namespace, store: MemoryStore) -> int:
+def _undo(args: argparse.Namespace, store: MemoryStore) -> None:
     history = store.history
     if history is None:
         raise UsageError("This memory keeps no history, so an import can't be undone.")
@@ -177,11 +187,8 @@ def _undo(args: argparse.Namespace, store: MemoryStore) -> int:
             note(f"{commit.id[:8]} stays: {harmless(str(error))}")
     for item in (one for one in waiting if one.proposal.reason.startswith(mark)):
         paths.append(store.reject(item.id, for_good=False).proposal.path)
-    if args.json:
-        out_json({"undone": paths})
-    else:
-        out(f"Taken back: {', '.join(map(harmless, paths)) or 'none of it was left'}.")
-    return 0
+    back = f"Taken back: {', '.join(map(harmless, paths)) or 'none of it was left'}."
+    out_result({"undone": paths}, back, as_json=args.json)
 
 
 # ---- reading what others wrote
@@ -200,14 +207,12 @@ def claude_memory(config: Config) -> Path:
 
 def _read(source: Path) -> tuple[MemoryType, list[Found]]:
     """What is there, and the type of what has none."""
-    try:
+    with failing_as(UsageError, f"Can't read {source}"):
         if source.is_dir():
             return "project", list(_in_folder(source))
         if not source.is_file():
             raise UsageError(f"There is no file or folder {source}.")
         content = _content(source)
-    except OSError as error:
-        raise UsageError(f"Can't read {source}: {error.strerror}.") from error
     if source.suffix in _TEXTS:
         return "feedback", list(_sections(content.decode("utf-8", "replace")))
     try:
@@ -289,12 +294,13 @@ def _sections(text: str) -> Iterator[Found]:
 # ---- export
 
 
-def export(args: argparse.Namespace, store: MemoryStore) -> int:
+def export(args: argparse.Namespace, store: MemoryStore) -> None:
     from lamina.cli.memory import as_json
 
     memories = [store.read(one.path) for one in store.list()]
     if args.to == "folder":
-        return _write_folder(args, store)
+        _write_folder(args, store)
+        return
     if args.to == "agents":
         lines = [f"- {' '.join(one.body.split())}" for one in memories]
         text = "\n".join(["## What is remembered", "", *lines]) + "\n"
@@ -311,31 +317,25 @@ def export(args: argparse.Namespace, store: MemoryStore) -> int:
         text = json.dumps(value, ensure_ascii=False, indent=2) + "\n"
         if not args.output:
             out_json(value)
-            return 0
+            return
     if not args.output:
         out(harmless(text.rstrip("\n")))
-        return 0
-    try:
+        return
+    with failing_as(UsageError, f"Can't write {args.output}"):
         Path(args.output).write_text(text, "utf-8")
-    except OSError as error:
-        raise UsageError(f"Can't write {args.output}: {error.strerror}.") from error
-    return 0
 
 
-def _write_folder(args: argparse.Namespace, store: MemoryStore) -> int:
+def _write_folder(args: argparse.Namespace, store: MemoryStore) -> None:
     """The files as they are, with the index; into a folder that holds nothing else."""
     folder = Path(args.output or "").expanduser()
     if not args.output or (folder.exists() and (not folder.is_dir() or any(folder.iterdir()))):
         raise UsageError("Give a new or empty folder with -o.")
     paths = [one.path for one in store.list()]
-    try:
+    with failing_as(UsageError, f"Can't write to {folder}"):
         for path in [*paths, _INDEX]:
             content = store.content(path)
             if content is not None:
                 (folder / path).parent.mkdir(parents=True, exist_ok=True)
                 (folder / path).write_bytes(content)
-    except OSError as error:
-        raise UsageError(f"Can't write to {folder}: {error.strerror}.") from error
     if not args.quiet:
         note(f"{plural(len(paths), 'memory', 'memories')} written to {folder}.")
-    return 0

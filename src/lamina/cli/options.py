@@ -83,6 +83,16 @@ def add_verb(
     return parser
 
 
+def flag(parser: Any, name: str, help: str) -> None:  # noqa: A002 - argparse's own name
+    """An option that is there or not."""
+    parser.add_argument(name, action="store_true", help=help)
+
+
+def optional(parser: Any, name: str, help: str, metavar: str | None = None) -> None:  # noqa: A002
+    """A word that may be left out."""
+    parser.add_argument(name, nargs="?", default="", metavar=metavar, help=help)
+
+
 def begin_group(commands: Any, heading: str) -> None:
     """The command added last begins a group in the list of commands."""
     commands._choices_actions[-1].heading = heading  # noqa: SLF001 - argparse has no such groups

@@ -19,7 +19,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from lamina.cache.prices import money_text
-from lamina.cli.options import config_of
+from lamina.cli.options import config_of, flag
 from lamina.cli.terminal import (
     StatusLine,
     fitted,
@@ -34,13 +34,20 @@ from lamina.cli.terminal import (
     wrapped,
 )
 from lamina.errors import LaminaError, TranscriptError, UsageError
+from lamina.ledger.places import failing_as
 from lamina.replay.charts import layer_name, tokens_text
-from lamina.replay.results import PolicyResult, ReplayResult, compared_with, merged
+from lamina.replay.results import (
+    PolicyResult,
+    ReplayResult,
+    compared_with,
+    merged,
+    report_json,
+    result_of,
+)
 
 if TYPE_CHECKING:
     from lamina.config import Config
     from lamina.replay.recording import Recording
-    from lamina.replay.results import PolicyResult, ReplayResult
 
 
 EXAMPLES = """
@@ -82,15 +89,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--model", default="", metavar="M", help="use this model's prices and limits"
     )
-    parser.add_argument(
+    flag(
+        parser,
         "--uncut",
-        action="store_true",
-        help="undo the recording's own compactions, so that every policy starts from the whole history",
+        "undo the recording's own compactions, so that every policy starts from the whole history",
     )
     parser.add_argument("--html", metavar="FILE", help="write a report with charts")
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: argparse.Namespace) -> None:
     names = _policies("recorded,none,lamina" if args.policy is None else ",".join(args.policy))
     if args.window < 1_000:
         raise UsageError(f"A window of {args.window} tokens is too small; give 1000 or more.")
@@ -104,7 +111,6 @@ def run(args: argparse.Namespace) -> int:
         out(line)
     if args.html:
         _write_report(Path(args.html), results, quiet=args.quiet)
-    return 0
 
 
 def _results(
@@ -113,8 +119,6 @@ def _results(
     args: argparse.Namespace,
     config: Config,
 ) -> list[ReplayResult]:
-    from lamina.replay.results import report_json
-
     progress = StatusLine(quiet=args.quiet)
     results: list[ReplayResult] = []
     for number, (path, asked) in enumerate(files, 1):
@@ -147,11 +151,8 @@ def _piped(open_files: ExitStack) -> Path:
         raise UsageError("Nothing is piped in. Give a file, or run `lamina replay - < FILE`.")
     folder = Path(open_files.enter_context(TemporaryDirectory(prefix="lamina-replay-")))
     path = folder / "stdin"
-    try:
-        with path.open("wb") as file:
-            shutil.copyfileobj(sys.stdin.buffer, file)
-    except OSError as error:
-        raise LaminaError(f"Can't store what is piped in: {error.strerror}.") from error
+    with failing_as(LaminaError, "Can't store what is piped in"), path.open("wb") as file:
+        shutil.copyfileobj(sys.stdin.buffer, file)
     return path
 
 
@@ -220,7 +221,6 @@ def _replayed(
     label: str,
 ) -> ReplayResult:
     from lamina.replay.policies import open_policy
-    from lamina.replay.results import result_of
     from lamina.replay.run import replay
     from lamina.replay.weigh import Weigher
 
@@ -262,10 +262,8 @@ def _read(path: Path, *, piped: bool) -> Recording:
 def _write_report(path: Path, results: Sequence[ReplayResult], *, quiet: bool) -> None:
     from lamina.replay.report import render_report
 
-    try:
+    with failing_as(LaminaError, f"Can't write the report to {path}"):
         path.write_text(render_report(results), "utf-8")
-    except OSError as error:
-        raise LaminaError(f"Can't write the report to {path}: {error.strerror}.") from error
     if not quiet:
         note(f"The report is in {path}.")
 

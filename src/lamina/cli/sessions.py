@@ -13,11 +13,17 @@ from pathlib import Path
 from stat import S_ISREG
 from typing import TYPE_CHECKING, Any
 
+import anyio
+
 from lamina.cli import sessions_search, transcript
-from lamina.cli.options import add_verb, config_of
-from lamina.cli.terminal import fitted, harmless, note, out, out_json, style, width
+from lamina.cli.options import add_verb, config_of, flag, optional
+from lamina.cli.terminal import fitted, harmless, note, out, out_json, out_result, style, width
 from lamina.config import Config
 from lamina.errors import LaminaError, UsageError
+from lamina.events import AnyEvent
+from lamina.ledger import edits, spans
+from lamina.ledger.log import read
+from lamina.ledger.places import NOTES, find_project_folder
 
 if TYPE_CHECKING:
     from lamina.ledger.record import Ledger
@@ -48,19 +54,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     listing = add_verb(verbs, "list", "list sessions, newest first")
     listing.add_argument("-n", "--number", type=int, default=20, help="how many (20); 0: all")
     show = add_verb(verbs, "show", "print a session as a conversation, or one whole tool result")
-    show.add_argument(
-        "id", nargs="?", default="", help="the session's id or a prefix of it (the last)"
-    )
+    optional(show, "id", "the session's id or a prefix of it (the last)")
     show.add_argument("--result", metavar="ID", help="print one whole tool result, byte for byte")
-    show.add_argument("--notes", action="store_true", help="print the notes taken on it (layer 3)")
+    flag(show, "--notes", "print the notes taken on it (layer 3)")
     searches = sessions_search.add_verbs(verbs)
     _add_folding(verbs)
     for verb in (listing, show, *searches):
-        verb.add_argument("--all", action="store_true", help="sessions of all projects")
+        flag(verb, "--all", "sessions of all projects")
     listing.add_argument("--agent", metavar="NAME", help="only this agent's: lamina, codex, …")
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: argparse.Namespace) -> int | None:
     config = config_of(args)
     fold = {"compact": _compact, "expand": _expand, "undo-compact": _undo}
     if args.verb in fold:
@@ -75,15 +79,11 @@ def run(args: argparse.Namespace) -> int:
     files = sorted([*files, *theirs], key=changed, reverse=True)
     if shows:
         return _show(args, choose(files, args.id))
-    _check_agent(args.agent)
-    return _list(args, [one for one in files if args.agent in (None, transcript.agent_of(one))])
-
-
-def _check_agent(name: str | None) -> None:
     from lamina.replay.agent_sessions import AGENTS
 
-    if name not in (None, "lamina", *AGENTS):
-        raise UsageError(f"There is no agent {name}. There are: lamina, {', '.join(AGENTS)}.")
+    if args.agent not in (None, "lamina", *AGENTS):
+        raise UsageError(f"There is no agent {args.agent}. There are: lamina, {', '.join(AGENTS)}.")
+    return _list(args, [one for one in files if args.agent in (None, transcript.agent_of(one))])
 
 
 def others(
@@ -98,7 +98,6 @@ def others(
     """What other coding agents said in this project, or in all, in our own form: copies of their
     records, and what went through a gateway or a wrapped client and is in no such record (`doubles`:
     and what is)."""
-    from lamina.ledger.places import find_project_folder
     from lamina.replay.agent_sessions import AGENTS, copies
 
     agents = [one for one in AGENTS if one not in without]
@@ -135,8 +134,6 @@ def changed(file: Path) -> int:
 
 def find(config: Config, *, everywhere: bool = False) -> list[Path]:
     """Session files, newest first."""
-    from lamina.ledger.places import find_project_folder
-
     try:
         if everywhere:
             folders = [*(config.own_home / "projects").iterdir()]
@@ -174,15 +171,15 @@ def choose(files: list[Path], beginning: str) -> Path:
     return (exact or found)[0]
 
 
-def _list(args: argparse.Namespace, files: list[Path]) -> int:
+def _list(args: argparse.Namespace, files: list[Path]) -> None:
     shown = files[: args.number] if args.number else files
     rows = _under_parents([transcript.summary(file) for file in shown])
     if args.json:
         out_json(rows)
-        return 0
+        return
     if not rows:
         note("No sessions here yet.")
-        return 0
+        return
     names = {row["id"] for row in rows}
     cells = [
         [
@@ -198,7 +195,6 @@ def _list(args: argparse.Namespace, files: list[Path]) -> int:
     out(fitted(cells, heading, width(), gives_way=(3, 2), cut=4))
     if len(files) > len(shown) and not args.quiet:
         note(f"{len(files) - len(shown)} more; `-n 0` shows all.")
-    return 0
 
 
 def _under_parents(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -219,30 +215,27 @@ def _short(session: str) -> str:
     return session[:12] if session.startswith("ses_") else session[:8]
 
 
-def _show(args: argparse.Namespace, file: Path) -> int:
-    from lamina.ledger.places import NOTES
-
+def _show(args: argparse.Namespace, file: Path) -> None:
     session = transcript.read(file)
     if args.result:
         sys.stdout.flush()
         sys.stdout.buffer.write(transcript.whole_result(session, args.result))
         sys.stdout.buffer.flush()
-        return 0
+        return
     if args.notes:
         try:
             notes = (file.with_suffix("") / NOTES).read_text("utf-8", "replace")
         except OSError:
             raise UsageError(f"The session {file.stem} has no notes.") from None
-        out_json({"id": file.stem, "notes": notes}) if args.json else out(harmless(notes))
-        return 0
+        out_result({"id": file.stem, "notes": notes}, harmless(notes), as_json=args.json)
+        return
     for problem in () if args.quiet else session.problems:
         note(f"lamina: {file.name}, {problem} was skipped.")
     if args.json:
         out_json({"id": file.stem, "file": str(file), "entries": session.entries})
-        return 0
+        return
     for mark, text in transcript.lines(session):
         out(style(mark, "bold") + harmless(text))
-    return 0
 
 
 # ---- folding
@@ -263,19 +256,11 @@ def _add_folding(verbs: argparse._SubParsersAction[Any]) -> None:  # pyright: ig
     expand = add_verb(verbs, "expand", "print what a summary or a snipped part stands for")
     undo = add_verb(verbs, "undo-compact", "undo the last compaction")
     for verb in (compact, expand, undo):
-        verb.add_argument(
-            "id", nargs="?", default="", help="the session's id or a prefix of it (the last)"
-        )
-    expand.add_argument(
-        "n", nargs="?", default="", metavar="N", help="its number, or an id (the last)"
-    )
+        optional(verb, "id", "the session's id or a prefix of it (the last)")
+    optional(expand, "n", "its number, or an id (the last)", "N")
 
 
-def _compact(args: argparse.Namespace, file: Path) -> int:
-    import anyio
-
-    from lamina.events import AnyEvent
-    from lamina.ledger import spans
+def _compact(args: argparse.Namespace, file: Path) -> None:
     from lamina.session import Session
 
     config = config_of(args, **({"model": args.model} if args.model else {}))
@@ -294,12 +279,9 @@ def _compact(args: argparse.Namespace, file: Path) -> int:
             return await session.compact(args.instructions, from_entry=first, up_to_entry=last)
 
     done = anyio.run(work)
-    if args.json:
-        names = ("edit", "source", "tokens_before", "tokens_after", "score")
-        out_json({"session": file.stem, **{name: getattr(done, name) for name in names}})
-    else:
-        out(compaction_sentence(done))
-    return 0
+    names = ("edit", "source", "tokens_before", "tokens_after", "score")
+    value = {"session": file.stem, **{name: getattr(done, name) for name in names}}
+    out_result(value, compaction_sentence(done), as_json=args.json)
 
 
 def compaction_sentence(done: Any) -> str:
@@ -313,20 +295,14 @@ def compaction_sentence(done: Any) -> str:
     )
 
 
-def _expand(args: argparse.Namespace, file: Path) -> int:
-    from lamina.ledger import spans
-    from lamina.ledger.log import read
+def _expand(args: argparse.Namespace, file: Path) -> None:
     from lamina.ledger.record import Ledger
 
     ledger = Ledger.of(read(file).entries)
     number = not args.n or (args.n.isascii() and args.n.isdigit() and len(args.n) < 4)
     entry = str(_fold(ledger, args.n)["uuid"]) if number else args.n  # ids are longer
     text = spans.expand(ledger.projection, entry)
-    if args.json:
-        out_json({"session": file.stem, "text": text})
-    else:
-        out(harmless(text))
-    return 0
+    out_result({"session": file.stem, "text": text}, harmless(text), as_json=args.json)
 
 
 def _fold(ledger: Ledger, number: str) -> Json:
@@ -341,9 +317,8 @@ def _fold(ledger: Ledger, number: str) -> Json:
     return folds[wanted - 1]
 
 
-def _undo(args: argparse.Namespace, file: Path) -> int:
+def _undo(args: argparse.Namespace, file: Path) -> None:
     from lamina.layers.snip import COMPACTION, undoing
-    from lamina.ledger import edits
     from lamina.ledger.record import Ledger
 
     ledger = Ledger.open(file)
@@ -354,8 +329,6 @@ def _undo(args: argparse.Namespace, file: Path) -> int:
         after = ledger.tokens()
     finally:
         ledger.close()
-    if args.json:
-        out_json({"session": file.stem, "edit": edit["uuid"], "tokens": after})
-    else:
-        out(f"The messages are back in the context: {before:,} → {after:,} tokens.")
-    return 0
+    value = {"session": file.stem, "edit": edit["uuid"], "tokens": after}
+    back = f"The messages are back in the context: {before:,} → {after:,} tokens."
+    out_result(value, back, as_json=args.json)

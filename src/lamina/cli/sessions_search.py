@@ -27,6 +27,8 @@ from lamina.agents.roster import agent_ledgers
 from lamina.cli.options import add_times, add_verb, count
 from lamina.cli.terminal import Progress, moment, note, one_line, out, out_json, style, width
 from lamina.errors import UsageError
+from lamina.ledger import log
+from lamina.ledger.places import find_project_folder
 
 if TYPE_CHECKING:
     from lamina.config import Config
@@ -192,8 +194,6 @@ class _Search:
         self, ripgrep: str, candidates: str, files: Sequence[Path]
     ) -> Generator[tuple[Path, bytes], None, bool]:
         """The same by ripgrep; False if it failed before it found anything."""
-        from lamina.ledger import log
-
         # One thread keeps the files in order; no encoding is guessed, and no file is called binary.
         how = "--no-config --no-messages --threads=1 --text --encoding=none --no-mmap --null"
         shown = "--with-filename --no-heading --no-line-number --color=never"
@@ -283,13 +283,13 @@ def _with_others(
 ) -> list[Path]:
     """Their agents' records and other agents' sessions too, newest first; in Claude mode also those of
     Claude Code's agents."""
-    from lamina.cli.sessions import others
+    from lamina.cli.sessions import changed, others
 
     files = [*files, *(one for file in files for one in agent_ledgers(file.with_suffix("")))]
     without = ("claude-code",) if config.claude else ()
     copied = others(config, without=without, everywhere=everywhere, quiet=quiet)
     if not config.claude:
-        return sorted([*files, *copied], key=_changed, reverse=True)
+        return sorted([*files, *copied], key=changed, reverse=True)
     from lamina.recall.transcripts import claude_folders
 
     everything = (config.home / "projects").glob("*")
@@ -301,19 +301,12 @@ def _with_others(
         for file in folder.glob(pattern)
         if file.is_file()
     ]
-    return sorted([*files, *copied, *theirs], key=_changed, reverse=True)
+    return sorted([*files, *copied, *theirs], key=changed, reverse=True)
 
 
 def _speaker(one: MatchingLine | FoundMessage) -> str:
     """Who said it: an agent by its name."""
     return one.agent if one.agent and one.who == "assistant" else one.who
-
-
-def _changed(file: Path) -> int:
-    try:
-        return file.stat().st_mtime_ns
-    except OSError:
-        return 0
 
 
 def _batches(files: Sequence[tuple[Path, int]]) -> Iterator[list[tuple[Path, int]]]:
@@ -481,7 +474,6 @@ def indexes(config: Config, *, everywhere: bool = False) -> list[TranscriptIndex
     """Lamina's own sessions, here or in all projects, and the copies of other agents'. In Claude mode
     Claude Code's own files, whose index is kept with ours."""
     from lamina.cli.sessions import others
-    from lamina.ledger.places import find_project_folder
     from lamina.recall.transcripts import TranscriptIndex, claude_folders, transcript_indexes
 
     own = find_project_folder(config.own_home, config.project)

@@ -11,12 +11,21 @@ from collections.abc import Mapping, MutableMapping
 from pathlib import Path
 from typing import Any, cast
 
-from lamina.cli.options import config_of
+from lamina.cli.options import config_of, flag
 from lamina.cli.terminal import note, out, out_json, style
-from lamina.config import BY_NAME, SETTINGS, Config, Setting, absolute, find_home, settings_files
+from lamina.config import (
+    BY_NAME,
+    MANAGED,
+    SETTINGS,
+    Config,
+    Setting,
+    absolute,
+    find_home,
+    settings_files,
+)
 from lamina.config.layers import Source, SourceKind, accept, known, parsed, read_small
 from lamina.errors import SettingsError, StorageError, UsageError
-from lamina.ledger.places import make_private, replace_file
+from lamina.ledger.places import failing_as, make_private, replace_file
 
 EXAMPLES = """
 lamina settings                          every setting and its value
@@ -37,11 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="KEY",
         help="a setting or a group; or: set KEY VALUE, unset KEY, path",
     )
-    parser.add_argument(
-        "--explain",
-        action="store_true",
-        help="show where each value comes from, and what it overrides",
-    )
+    flag(parser, "--explain", "show where each value comes from, and what it overrides")
     files = parser.add_mutually_exclusive_group()
     for option, kind, words in (
         ("--user", "user", "change your own file (the default)"),
@@ -51,7 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         files.add_argument(option, dest="file", action="store_const", const=kind, help=words)
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: argparse.Namespace) -> None:
     match args.what:
         case ["set", name, value]:
             return _set(args, name, value)
@@ -70,7 +75,7 @@ def run(args: argparse.Namespace) -> int:
 # ---- showing
 
 
-def _show(args: argparse.Namespace, name: str) -> int:
+def _show(args: argparse.Namespace, name: str) -> None:
     rows = _named(name)
     config = config_of(args)
     for warning in () if args.quiet else config.warnings:
@@ -89,7 +94,6 @@ def _show(args: argparse.Namespace, name: str) -> int:
             changed = config.source(row.name).kind != "default"
             text = f"{row.name} = {as_text(config.value(row.name))}"
             out(f"{style(text, 'bold')}  ({config.source(row.name)})" if changed else text)
-    return 0
 
 
 def _named(name: str) -> list[Setting]:
@@ -133,7 +137,7 @@ def as_text(value: Any) -> str:
 # ---- changing
 
 
-def _set(args: argparse.Namespace, name: str, text: str) -> int:
+def _set(args: argparse.Namespace, name: str, text: str) -> None:
     setting = known(name, "the command")
     kind: SourceKind = args.file or "user"
     path = _files(args)[kind]
@@ -145,10 +149,9 @@ def _set(args: argparse.Namespace, name: str, text: str) -> int:
     if not args.quiet:
         out(f"{name} = {as_text(value)} in {path}")
     _check_effect(args, name, kind)
-    return 0
 
 
-def _unset(args: argparse.Namespace, name: str) -> int:
+def _unset(args: argparse.Namespace, name: str) -> None:
     kind: SourceKind = args.file or "user"
     path = _files(args)[kind]
     if not remove(path, name):
@@ -158,7 +161,6 @@ def _unset(args: argparse.Namespace, name: str) -> int:
     if not args.quiet:
         out(f"{name} is no longer set in {path}")
     _check_effect(args, name, kind)
-    return 0
 
 
 def _check_effect(args: argparse.Namespace, name: str, kind: SourceKind) -> None:
@@ -182,16 +184,13 @@ def _files(args: argparse.Namespace) -> dict[SourceKind, Any]:
     return settings_files(absolute(args.project), home / "lamina" if claude else home)
 
 
-def _paths(args: argparse.Namespace) -> int:
-    from lamina.config import MANAGED
-
+def _paths(args: argparse.Namespace) -> None:
     files = {"managed": MANAGED, **_files(args)}
     if args.json:
         out_json({kind: str(path) for kind, path in files.items()})
-        return 0
+        return
     for kind, path in files.items():
         out(f"{kind:8} {path}" + ("" if path.exists() else style("  (does not exist)", "dim")))
-    return 0
 
 
 # ---- the file
@@ -260,10 +259,8 @@ def _save(path: Path, document: MutableMapping[str, Any], name: str, value: Any)
         raise StorageError(
             f"{path} is laid out in a way that {name} can't be changed in. Edit it by hand."
         )
-    try:
+    with failing_as(StorageError, f"Can't write {path}"):
         replace_file(path, text.encode())
-    except OSError as error:
-        raise StorageError(f"Can't write {path}: {error.strerror}.") from error
 
 
 def _found(text: str, name: str) -> Any:

@@ -12,14 +12,14 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lamina.cache.prices import money_text
-from lamina.cli.options import config_of
+from lamina.cache.prices import money_text, price_of
+from lamina.cli.options import config_of, flag
 from lamina.cli.terminal import fitted, harmless, note, out, out_json, plural, style, width, wrapped
+from lamina.messages import BACKGROUND, Json, Usage, as_object
 
 if TYPE_CHECKING:
     from lamina.cache.spend import Group
     from lamina.config import Config
-    from lamina.messages import Json
     from lamina.ports import MemoryStore
 
 LAST_SESSIONS = 20  # that health is about
@@ -43,18 +43,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="layer",
         help="layer, day, session, model or project (layer)",
     )
-    parser.add_argument(
-        "--health", action="store_true", help="how cache, layers and memory do in this project"
-    )
+    flag(parser, "--health", "how cache, layers and memory do in this project")
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: argparse.Namespace) -> None:
     from lamina.cache.spend import Spend
-    from lamina.messages import Usage
 
     config = config_of(args)
     if args.health:
-        return _show_health(args, config)
+        _show_health(args, config)
+        return
     saved, missed = saved_in(Spend(config.own_home / "spend").calls())
     groups, background, caps = report(config, args.by)
     total = sum(group.cost for group in groups)
@@ -66,10 +64,10 @@ def run(args: argparse.Namespace) -> int:
         told = {**background, "cost": round(background["cost"], 6)}
         sums = {"cost": round(total, 6), "saved": round(saved, 6), "missed": round(missed, 6)}
         out_json({"by": args.by, "groups": rows, **sums, "background": told, "caps": caps})
-        return 0
+        return
     if not groups:
         note("No model calls have been made yet.")
-        return 0
+        return
     kept = _shown(groups, args.by)
     named = {id(group) for group in groups}
     shown = fitted(
@@ -101,13 +99,11 @@ def run(args: argparse.Namespace) -> int:
         out(style(wrapped(words, width(), 2), "dim"))
     for cap in caps:
         _show_cap(cap)
-    return 0
 
 
 def report(config: Config, by: str) -> tuple[list[Group], Json, list[Json]]:
     """What was spent, in groups; how much of it on background work; the caps on that."""
     from lamina.cache.spend import Spend, grouped
-    from lamina.messages import BACKGROUND
 
     spend = Spend(config.own_home / "spend")
     aside = [g for g in grouped(spend.calls(), "layer") if g.name in BACKGROUND]
@@ -188,7 +184,6 @@ def _show_cap(cap: Json) -> None:
 def _shown(groups: list[Group], by: str) -> list[Group]:
     """What a person is shown: the dearest groups, or the latest days, and all others as one."""
     from lamina.cache.spend import Group
-    from lamina.messages import Usage
 
     if len(groups) <= MOST_ROWS:
         return groups
@@ -221,11 +216,9 @@ def _row(group: Group) -> list[str]:
 
 def session_health(config: Config, file: Path) -> Json:
     """One session: cache, what the layers took out and earned, what compactions kept."""
-    from lamina.cache.prices import price_of
     from lamina.cli.context import state_of
     from lamina.ledger import log
     from lamina.ledger.record import Ledger
-    from lamina.messages import as_object
 
     ledger = Ledger.of(log.read(file).entries)
     state = state_of(config, file.stem, ledger)
@@ -283,7 +276,7 @@ def memory_health(store: MemoryStore) -> Json:
     }
 
 
-def _show_health(args: argparse.Namespace, config: Config) -> int:
+def _show_health(args: argparse.Namespace, config: Config) -> None:
     from lamina.cli.memory import open_store
     from lamina.cli.sessions import find
 
@@ -293,7 +286,7 @@ def _show_health(args: argparse.Namespace, config: Config) -> int:
         value: Json = {"sessions": len(files), **found, "memory": memory_health(store)}
     if args.json:
         out_json(value)
-        return 0
+        return
     share = found["read"] / found["input"] if found["input"] else 0.0
     kept = found["fidelity"]
     rows = [
@@ -305,4 +298,3 @@ def _show_health(args: argparse.Namespace, config: Config) -> int:
     ]
     heading = ["health", f"in the last {plural(len(files), 'session')}"]
     out(fitted(rows, heading, width(), gives_way=(), cut=0))
-    return 0

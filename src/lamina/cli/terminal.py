@@ -96,6 +96,14 @@ def out_json(value: Any, *, pretty: bool | None = None) -> None:
     sys.stdout.write(text.encode("utf-8", "replace").decode() + "\n")
 
 
+def out_result(value: Any, words: str, *, as_json: bool) -> None:
+    """A result for a program, or in words for a person."""
+    if as_json:
+        out_json(value)
+    else:
+        out(words)
+
+
 _OURS = re.compile(r"\x1b\[\d+m")
 
 

@@ -16,8 +16,9 @@ from lamina.cli.terminal import plural
 from lamina.errors import UsageError
 from lamina.ledger import log
 from lamina.ledger.edits import written_at
+from lamina.ledger.spans import whole_text
 from lamina.ledger.view import Projection
-from lamina.messages import Json, Usage, as_object, dicts, text_of
+from lamina.messages import Json, Usage, as_object, dicts, text, text_of
 
 _SOURCES = {"notes": "notes", "model": "model and the record", "local": "record"}
 _NEAR = 300.0  # seconds between two records of the same moment
@@ -124,7 +125,7 @@ def texts_of(entry: Json) -> Iterator[tuple[str, str]]:
             case "tool_use":
                 yield "call", json.dumps(block.get("input"), ensure_ascii=False)
             case "tool_result":
-                yield "result", _content(block)
+                yield "result", whole_text(block)
             case _:
                 pass
 
@@ -134,7 +135,7 @@ def whole_result(session: Session, tool_use_id: str) -> bytes:
     for entry in session.entries:
         for block in _blocks(entry) if entry["kind"] == "message" else ():
             if block.get("type") == "tool_result" and block.get("tool_use_id") == tool_use_id:
-                return _content(block).encode("utf-8", "replace")
+                return whole_text(block).encode("utf-8", "replace")
     raise UsageError(f"The session {session.file.stem} has no tool result {tool_use_id}.")
 
 
@@ -152,7 +153,7 @@ def _message(entry: Json) -> Iterator[tuple[str, str]]:
                 given = json.dumps(block.get("input"), ensure_ascii=False)
                 yield "call: ", f"{block.get('name')} {given}  [{block.get('id')}]"
             case "tool_result":
-                yield "result: ", _shortened(_content(block), block)
+                yield "result: ", _shortened(whole_text(block), block)
             case "thinking" | "redacted_thinking":
                 pass  # not meant for readers
             case other:
@@ -199,13 +200,6 @@ def _kept(fold: Json) -> str:
     )
 
 
-def _content(block: Json) -> str:
-    content: Any = block.get("content")
-    if isinstance(content, str):
-        return content
-    return text_of(_dicts(content))
-
-
 def _reminds(entry: Json) -> bool:
     """Added by Lamina or a hook: nobody said it."""
     origins: list[Any] = entry.get("origins") or []
@@ -222,13 +216,7 @@ def typed_text(entry: Json) -> str:
 
 def _blocks(entry: Json) -> list[Json]:
     content: Any = entry.get("content")
-    return [{"type": "text", "text": content}] if isinstance(content, str) else _dicts(content)
-
-
-def _dicts(value: Any) -> list[Json]:
-    if not isinstance(value, list):
-        return []
-    return [cast("Json", item) for item in cast("list[Any]", value) if isinstance(item, dict)]
+    return [text(content)] if isinstance(content, str) else dicts(content)
 
 
 # ---- request by request
@@ -257,7 +245,6 @@ def requests_of(
     """All requests of a session, oldest first. Recordings of other agents have none: there each
     answer stands for one."""
     from lamina.cache.prices import cost, price_of
-    from lamina.ledger.edits import written_at
 
     calls: list[Call] = []
     projection, model = Projection(), ""

@@ -23,17 +23,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lamina._version import __version__
-from lamina.cli.options import add_verb, config_of
+from lamina.cli.options import add_verb, config_of, flag
 from lamina.cli.terminal import harmless, note, out, out_json, print_diff
 from lamina.errors import LaminaError, UsageError
 from lamina.integrations.hook import CLIENTS, LOG
-from lamina.ledger.places import private_folder, replace_file, write_private
-from lamina.messages import as_list, as_object
+from lamina.ledger.places import failing_as, private_folder, replace_file, write_private
+from lamina.messages import Json, as_list, as_object
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from lamina.messages import Json
 
 EXAMPLES = """
 lamina hooks install claude-code         recall at each prompt, memories after each answer
@@ -97,10 +96,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     for verb in (install, remove):
         names = ", ".join(CLIENTS)
         verb.add_argument("client", nargs="+", choices=CLIENTS, metavar="CLIENT", help=names)
-        verb.add_argument("--yes", action="store_true", help="don't ask")
+        flag(verb, "--yes", "don't ask")
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: argparse.Namespace) -> int | None:
     home = config_of(args).own_home
     if args.verb == "status":
         return _status(args, home)
@@ -296,18 +295,16 @@ def _diff(path: Path, before: bytes | None, after: bytes | None) -> str:
 
 def _replace(path: Path, before: bytes | None, after: bytes | None) -> None:
     """Put the new bytes in the old one's place at once; refused if somebody wrote meanwhile."""
-    try:
+    with failing_as(LaminaError, f"Can't change {path}"):
         if _read(path) != before:
             raise LaminaError(f"{path} was changed meanwhile; nothing was done. Try again.")
         replace_file(path, after)
-    except OSError as error:
-        raise LaminaError(f"Can't change {path}: {error.strerror}.") from error
 
 
 # ---- a plugin of Claude Code
 
 
-def _write_plugin(args: argparse.Namespace, folder: Path) -> int:
+def _write_plugin(args: argparse.Namespace, folder: Path) -> None:
     """A folder that Claude Code takes with --plugin-dir, or from a marketplace."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise UsageError(f"{folder} is not empty; name a new folder for the plugin.")
@@ -333,7 +330,6 @@ def _write_plugin(args: argparse.Namespace, folder: Path) -> int:
         out_json([str(file) for file in parts])
     else:
         _say(args, f"Written. `claude --plugin-dir {shlex.quote(str(folder))}` uses it.")
-    return 0
 
 
 # ---- the old bytes
@@ -368,17 +364,16 @@ def _as_it_was(home: Path, name: str, now: bytes | None) -> tuple[bool, bytes | 
 # ---- what is set up
 
 
-def _status(args: argparse.Namespace, home: Path) -> int:
+def _status(args: argparse.Namespace, home: Path) -> None:
     rows = states()
     failures = recent_failures(home)
     if args.json:
         out_json({"clients": rows, "failures": failures})
-        return 0
+        return
     for row in rows:
         out(harmless(f"{row['title']:<12} {row['state']}"))
     for line in failures:
         note(harmless(line))
-    return 0
 
 
 def states() -> list[Json]:

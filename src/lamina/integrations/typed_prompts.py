@@ -5,8 +5,10 @@ under the project's folder in Lamina's home.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from contextlib import suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
@@ -44,8 +46,6 @@ def file_of(config: Config, client: str, session: str) -> Path:
 
 def record(config: Config, client: str, session: str, said: str, now: float) -> None:
     """Keep what the person typed."""
-    from datetime import UTC, datetime
-
     from lamina.ledger.log import LogFile, encode
 
     project_folder(config.own_home, canonical_root(config.project))
@@ -68,8 +68,6 @@ def record(config: Config, client: str, session: str, said: str, now: float) -> 
 def recent(config: Config) -> list[tuple[str, Sequence[Json]]]:
     """The sessions that were typed into last, newest first, with what was said. Yesterday's are over:
     their words prove nothing of a call now, and their silence nothing against it."""
-    import time
-
     files: list[tuple[float, Path]] = []
     for file in folder_of(config).glob("*.jsonl"):
         with suppress(OSError):

@@ -8,6 +8,7 @@ goes wrong on our side, the request goes out as the program made it.
 from __future__ import annotations
 
 import os
+import time
 import warnings
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -18,14 +19,18 @@ from inspect import iscoroutinefunction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+from anyio.to_thread import run_sync
+
 from lamina.conversation.bodies import FORMS, Form, once, plain
 from lamina.conversation.kept import Conversations
 from lamina.errors import UsageError
 from lamina.events import CacheBroke, quiet
 from lamina.integrations.library import own_name, settings_for
+from lamina.layers.extraction import save_by_rules
 from lamina.ledger.places import find_project_folder, project_folder
 from lamina.ledger.record import Quotes
 from lamina.messages import Json, Usage, as_object
+from lamina.recall.memory_index import MemoryIndex
 
 if TYPE_CHECKING:
     from lamina.ports import MemoryStore
@@ -129,8 +134,6 @@ def _post(send: _Sends, asks: _Asks, between: Between, path: str, **given: Any) 
 
 
 async def _post_async(send: _Sends, asks: _Asks, between: Between, path: str, **given: Any) -> Any:
-    from anyio.to_thread import run_sync
-
     if (call := await run_sync(asks, path, given)) is None:
         return await send(path, **given)
     try:
@@ -263,10 +266,6 @@ class Between:
         try:
             entries = self._conversations().typed_since_last_look(conversation)
             if entries and self._store is not None:
-                import time
-
-                from lamina.layers.extraction import save_by_rules
-
                 daily = self._config.bool("memory.daily_log")
                 save_by_rules(self._store, entries, conversation, time.time(), daily=daily)
         except Exception as error:  # noqa: BLE001 - nobody waits for it
@@ -275,7 +274,6 @@ class Between:
     def _conversations(self) -> Conversations:
         if self._made is None:
             from lamina.memory import GateContext, open_store
-            from lamina.recall.memory_index import MemoryIndex
 
             with suppress(Exception):  # what can't be written is told when it is tried
                 project_folder(self._config.own_home, self._config.project)
@@ -315,8 +313,6 @@ def _parsed(between: Between, call: Call, parse: Callable[..., Any]) -> Callable
         return between.watched(new.pop(), answer) if new else answer
 
     async def later(**given: Any) -> Any:
-        from anyio.to_thread import run_sync
-
         return await run_sync(seen, await parse(**given))
 
     def now(**given: Any) -> Any:
@@ -334,8 +330,6 @@ def _tee(between: Between, call: Call, items: Iterator[Any]) -> Iterator[Any]:
 
 
 async def _tee_async(between: Between, call: Call, items: AsyncIterator[Any]) -> AsyncIterator[Any]:
-    from anyio.to_thread import run_sync
-
     seen: list[Any] = []
     async for item in items:
         call.form.note(seen, item)

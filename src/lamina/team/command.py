@@ -12,21 +12,20 @@ from collections.abc import Generator
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from lamina.cli.options import add_verb, begin_group, command, config_of, count
+from lamina.cli.options import add_verb, begin_group, command, config_of, count, flag, optional
 from lamina.cli.terminal import harmless, moment, note, out, out_json, plural, print_diff, table
 from lamina.errors import LaminaError, UsageError
 from lamina.events import quiet
 from lamina.memory import diff_text, open_store, team_folder, team_is_on
 from lamina.team import serving
 from lamina.team.entries import sha256
-from lamina.team.joined import Joined, Place, Progress, repository_of
+from lamina.team.joined import Clash, Joined, Place, Progress, repository_of
 from lamina.team.remote import Remote, TeamRefused, checked_url
 from lamina.team.sync import TEAM, Pulled, Pushed, TeamSync
 
 if TYPE_CHECKING:
     from lamina.config import Config
     from lamina.ports import MemoryStore
-    from lamina.team.joined import Clash
 
 EXAMPLES = """
 lamina team join https://team.acme.org   the token is asked for, or taken from LAMINA_TEAM_TOKEN
@@ -50,24 +49,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     begin_group(verbs, "sharing")
     join.add_argument("url", help="the server's address")
     join.add_argument("--repo", default="", help="owner/name (from the git remote)")
-    join.add_argument("--yes", action="store_true", help="push what lies in team/ without asking")
+    flag(join, "--yes", "push what lies in team/ without asking")
     add_verb(verbs, "leave", "stop sharing; the files stay")
     add_verb(verbs, "status", "show what is shared, what waits, and what clashed")
     add_verb(verbs, "pull", "take what others wrote")
     push = add_verb(verbs, "push", "send what was written here")
-    push.add_argument("--yes", action="store_true", help="also what lay in team/ before joining")
+    flag(push, "--yes", "also what lay in team/ before joining")
     log = add_verb(verbs, "log", "list versions on the server, newest first")
     begin_group(verbs, "looking")
-    log.add_argument("file", nargs="?", default="", help="one file")
+    optional(log, "file", "one file")
     log.add_argument("-n", "--number", type=count, default=20, help="how many (20); 0: all")
     add_verb(verbs, "diff", "show what was changed here and not sent yet")
     add_verb(verbs, "members", "list who shares this repository")
     resolve = add_verb(verbs, "resolve", "show both versions of what clashed, or choose one")
     begin_group(verbs, "mending")
-    resolve.add_argument("file", nargs="?", default="", help="one file")
+    optional(resolve, "file", "one file")
     chosen = resolve.add_mutually_exclusive_group()
-    chosen.add_argument("--mine", action="store_true", help="write my version, for everybody")
-    chosen.add_argument("--theirs", action="store_true", help="keep the team's version")
+    flag(chosen, "--mine", "write my version, for everybody")
+    flag(chosen, "--theirs", "keep the team's version")
     remove = add_verb(verbs, "remove", "remove a memory for everybody; its versions are kept")
     remove.add_argument("file", help="the file")
     restore = add_verb(verbs, "restore", "bring an earlier version back, for everybody")
@@ -76,11 +75,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "version", nargs="?", type=count, help="its number in `team log` (the last)"
     )
     sync = add_verb(verbs, "sync", "pull and push in the background; sessions call it")
-    sync.add_argument("--soon", action="store_true", help="wait a little for further writes")
+    flag(sync, "--soon", "wait a little for further writes")
     serving.add_verbs(verbs)
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: argparse.Namespace) -> int | None:
     if args.verb in serving.VERBS:
         return serving.run(args)
     config = config_of(args)
@@ -100,7 +99,7 @@ def run(args: argparse.Namespace) -> int:
 # ---- joining
 
 
-def _join(args: argparse.Namespace, config: Config, place: Place) -> int:
+def _join(args: argparse.Namespace, config: Config, place: Place) -> None:
     names = config.table("team.repositories")
     joined = Joined(checked_url(args.url), repository_of(config.project, args.repo, names))
     given = config.secret("team")
@@ -129,7 +128,7 @@ def _join(args: argparse.Namespace, config: Config, place: Place) -> int:
             pushed = sync.push(confirm=confirmed)
     value = {"joined": True, "url": joined.url, "repo": joined.repo}
     value |= _json_of(sync.pulled, pushed)
-    return _told(args, value, f"Joined {joined.repo} at {joined.url}.", sync.pulled, pushed)
+    _told(args, value, f"Joined {joined.repo} at {joined.url}.", sync.pulled, pushed)
 
 
 def _asked_token() -> str:
@@ -197,14 +196,14 @@ def _told(
     sentence: str = "",
     pulled: Pulled | None = None,
     pushed: Pushed | None = None,
-) -> int:
+) -> None:
     if args.json:
         out_json(value)
-        return 0
+        return
     if sentence:
         out(sentence)
     if args.quiet:
-        return 0
+        return
     pulled, pushed = pulled or Pulled(), pushed or Pushed()
     for key, author in pulled.taken.items():
         out(f"  {harmless(key)}  from {author}")
@@ -220,7 +219,6 @@ def _told(
         names = ", ".join(map(harmless, pushed.unconfirmed[:5]))
         push = command(args, "team push --yes")
         note(f"Not sent, for it lay there before you joined: {names}. {push} sends it.")
-    return 0
 
 
 def _json_of(pulled: Pulled | None, pushed: Pushed | None) -> dict[str, Any]:
@@ -235,11 +233,11 @@ def _key(word: str) -> str:
 # ---- the verbs
 
 
-def _pull(args: argparse.Namespace, config: Config, store: MemoryStore, place: Place) -> int:
+def _pull(args: argparse.Namespace, config: Config, store: MemoryStore, place: Place) -> None:
     with _syncing(config, store, place) as sync:
         did = sync.pull()
     news = plural(len(did.taken) + len(did.removed), "change")
-    return _told(args, _json_of(did, None), f"Pulled {news}.", did)
+    _told(args, _json_of(did, None), f"Pulled {news}.", did)
 
 
 def _push(args: argparse.Namespace, config: Config, store: MemoryStore, place: Place) -> int:
@@ -248,27 +246,26 @@ def _push(args: argparse.Namespace, config: Config, store: MemoryStore, place: P
         lying = [key for key in sync.changed(place.progress()) if key in waiting]
         did = sync.push(confirm=args.yes or (bool(lying) and _confirmed(lying)))
     sentence = f"Pushed {plural(len(did.sent), 'file')}."
-    code = _told(args, _json_of(sync.pulled, did), sentence, sync.pulled, did)
-    return 3 if did.refused else code
+    _told(args, _json_of(sync.pulled, did), sentence, sync.pulled, did)
+    return 3 if did.refused else 0
 
 
-def _sync(args: argparse.Namespace, config: Config, store: MemoryStore, place: Place) -> int:
+def _sync(args: argparse.Namespace, config: Config, store: MemoryStore, place: Place) -> None:
     """Quiet: whoever called it does not wait, and `status` tells what went wrong."""
     if args.soon:
         with place.locked("soon", wait=False) as ours:
             if not ours:
-                return 0
+                return
             time.sleep(_SOON)
     with contextlib.suppress(LaminaError), _syncing(config, store, place) as sync:
         progress = place.progress()  # whom we waited for may have just failed
         if progress.problem and abs(place.now() - progress.tried) < _AGAIN:
-            return 0
+            return
         try:
             sync.pull()
             sync.push()
         finally:
             place.tell(_for_a_person(args, sync.pulled))
-    return 0
 
 
 def _for_a_person(args: argparse.Namespace, pulled: Pulled) -> list[str]:
@@ -283,7 +280,7 @@ def _for_a_person(args: argparse.Namespace, pulled: Pulled) -> list[str]:
     ]
 
 
-def _status(args: argparse.Namespace, config: Config, store: MemoryStore, place: Place) -> int:
+def _status(args: argparse.Namespace, config: Config, store: MemoryStore, place: Place) -> None:
     joined, remote = _joined(config, store, place)
     progress = place.progress()
     sync = TeamSync(store, place, remote)
@@ -296,7 +293,7 @@ def _status(args: argparse.Namespace, config: Config, store: MemoryStore, place:
         value |= {"unsent": unsent, "unconfirmed": [*progress.unconfirmed], "left_out": kept_out}
         value |= {"refused": refused, "conflicts": clashes}
         out_json(value | {"reached": progress.reached, "problem": progress.problem})
-        return 0
+        return
     out(f"{joined.repo} at {joined.url}: {plural(len(progress.files), 'file')}.")
     if progress.reached:
         out(f"In step since {moment(progress.reached)}.")
@@ -308,10 +305,9 @@ def _status(args: argparse.Namespace, config: Config, store: MemoryStore, place:
         out(f"Not here: {harmless(key)}: {harmless(why)}.".replace("..", "."))
     for key in clashes:
         out(f"Clashed: {harmless(key)}. {command(args, 'team resolve')} shows both.")
-    return 0
 
 
-def _log(args: argparse.Namespace, config: Config, store: MemoryStore, place: Place) -> int:
+def _log(args: argparse.Namespace, config: Config, store: MemoryStore, place: Place) -> None:
     found = _joined(config, store, place)[1].history(_key(args.file) if args.file else "")
     names = ("version", "file", "author", "when", "removed")
     shown = [
@@ -328,10 +324,9 @@ def _log(args: argparse.Namespace, config: Config, store: MemoryStore, place: Pl
         out(table(rows, ["version", "when", "who", "file"]))
     else:
         note("Nothing was shared yet.")
-    return 0
 
 
-def _diff(args: argparse.Namespace, config: Config, store: MemoryStore, place: Place) -> int:
+def _diff(args: argparse.Namespace, config: Config, store: MemoryStore, place: Place) -> None:
     progress = place.progress()
     sync = TeamSync(store, place, _joined(config, store, place)[1])
     diffs: dict[str, str] = {}
@@ -341,24 +336,22 @@ def _diff(args: argparse.Namespace, config: Config, store: MemoryStore, place: P
         diffs[key] = diff_text(TEAM + key, base, content)
     if args.json:
         out_json(diffs)
-        return 0
+        return
     for text in diffs.values():
         print_diff(text)
     if not diffs and not args.quiet:
         note("Everything here is on the server.")
-    return 0
 
 
-def _members(args: argparse.Namespace, config: Config, store: MemoryStore, place: Place) -> int:
+def _members(args: argparse.Namespace, config: Config, store: MemoryStore, place: Place) -> None:
     members = _joined(config, store, place)[1].members()
     if args.json:
         out_json([{"name": one.name, "writes": one.writes} for one in members])
-        return 0
+        return
     out(table([[harmless(one.name), "writes" if one.writes else "reads"] for one in members]))
-    return 0
 
 
-def _resolve(args: argparse.Namespace, config: Config, store: MemoryStore, place: Place) -> int:
+def _resolve(args: argparse.Namespace, config: Config, store: MemoryStore, place: Place) -> None:
     found = [one for one in place.clashes() if not args.file or one.key == _key(args.file)]
     if args.file and not found:
         raise UsageError(f"{args.file} has no conflict. `lamina team resolve` lists them.")
@@ -374,11 +367,12 @@ def _resolve(args: argparse.Namespace, config: Config, store: MemoryStore, place
             with _syncing(config, store, place) as sync:
                 pushed = sync.push()
         whose = "your" if args.mine else "the team's"
-        return _told(args, {"resolved": args.file}, f"Kept {whose} version.", None, pushed)
+        _told(args, {"resolved": args.file}, f"Kept {whose} version.", None, pushed)
+        return
     if args.json:
         kept = ((one.key, one.mine, one.theirs, one.author) for one in found)
         out_json([dict(zip(("file", "mine", "theirs", "by"), one, strict=True)) for one in kept])
-        return 0
+        return
     for one in found:
         out(f"{harmless(one.key)}: {one.author}'s version replaced yours, {moment(one.when)}")
         theirs = None if one.theirs is None else one.theirs.encode()
@@ -387,7 +381,6 @@ def _resolve(args: argparse.Namespace, config: Config, store: MemoryStore, place
         note("`lamina team resolve FILE --mine` writes yours for everybody; --theirs drops it.")
     elif not found:
         note("Nothing clashed.")
-    return 0
 
 
 def _write_mine(store: MemoryStore, clash: Clash) -> None:
@@ -402,16 +395,16 @@ def _write_mine(store: MemoryStore, clash: Clash) -> None:
     )
 
 
-def _remove(args: argparse.Namespace, config: Config, store: MemoryStore, place: Place) -> int:
+def _remove(args: argparse.Namespace, config: Config, store: MemoryStore, place: Place) -> None:
     key = _key(args.file)
     with _syncing(config, store, place) as sync:
         sync.remove(key)
     back = command(args, f"team restore {key}")
     sentence = f"Removed {harmless(key)} for everybody. {back} undoes it."
-    return _told(args, {"removed": key}, sentence)
+    _told(args, {"removed": key}, sentence)
 
 
-def _restore(args: argparse.Namespace, config: Config, store: MemoryStore, place: Place) -> int:
+def _restore(args: argparse.Namespace, config: Config, store: MemoryStore, place: Place) -> None:
     key = _key(args.file)
     remote = _joined(config, store, place)[1]
     number = args.version
@@ -426,7 +419,7 @@ def _restore(args: argparse.Namespace, config: Config, store: MemoryStore, place
     with _syncing(config, store, place) as sync:
         sync.restore(entry)
     sentence = f"{harmless(key)} is again as {entry.author} wrote it in version {number}."
-    return _told(args, {"restored": key, "version": number}, sentence)
+    _told(args, {"restored": key, "version": number}, sentence)
 
 
 _VERBS = {

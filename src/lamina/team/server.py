@@ -24,8 +24,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from lamina._version import __version__
-from lamina.team.database import Database, Stale, State, Token, TooMany
-from lamina.team.engines import DatabaseAway
+from lamina.team.database import Database, DatabaseAway, Stale, State, Token, TooMany
 from lamina.team.entries import (
     LARGEST_ALONE,
     LARGEST_BODY,

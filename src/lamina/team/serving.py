@@ -8,8 +8,8 @@ from contextlib import closing
 from dataclasses import asdict
 from typing import Any
 
-from lamina.cli.options import add_verb, begin_group, count
-from lamina.cli.terminal import moment, note, out, out_json, table
+from lamina.cli.options import add_verb, begin_group, count, flag
+from lamina.cli.terminal import moment, note, out, out_json, out_result, table
 from lamina.errors import UsageError, installing
 from lamina.team.database import Database
 from lamina.team.entries import is_name, is_repository
@@ -33,7 +33,7 @@ def add_verbs(verbs: Any) -> None:
     create.add_argument("--name", required=True, help="whose it is: it signs what they write")
     create.add_argument("--tenant", default="default", help="the organisation (default)")
     create.add_argument("--repo", default="*", help='owner/name, "owner/*", or "*" for all (*)')
-    create.add_argument("--read-only", action="store_true", help="it may not write")
+    flag(create, "--read-only", "it may not write")
     listing = add_verb(kinds, "list", "list tokens, without the tokens themselves")
     listing.add_argument("--tenant", default="", help="of this organisation alone")
     revoke = add_verb(kinds, "revoke", "end a token")
@@ -42,7 +42,7 @@ def add_verbs(verbs: Any) -> None:
         verb.add_argument("--db", required=True, help=_DB)
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: argparse.Namespace) -> None:
     if args.verb == "serve":
         return _serve(args)
     with closing(Database(args.db)) as database:
@@ -50,7 +50,7 @@ def run(args: argparse.Namespace) -> int:
         return verbs[args.token_verb](args, database)
 
 
-def _serve(args: argparse.Namespace) -> int:
+def _serve(args: argparse.Namespace) -> None:
     try:
         from lamina.team.server import make_server
     except ImportError as error:
@@ -62,7 +62,6 @@ def _serve(args: argparse.Namespace) -> int:
         if not args.quiet:
             note(f"Serving on http://{host}:{port}. Put TLS in front of it; Ctrl-C ends it.")
         make_server(database, requests_a_minute=args.rate).run(sockets=[listening])
-    return 0
 
 
 def _listening(host: str, port: int) -> socket.socket:
@@ -73,7 +72,7 @@ def _listening(host: str, port: int) -> socket.socket:
         raise UsageError(f"Can't listen on {host}:{port}: {error}. Choose another.") from error
 
 
-def _create(args: argparse.Namespace, database: Database) -> int:
+def _create(args: argparse.Namespace, database: Database) -> None:
     for what, word in (("name", args.name), ("tenant", args.tenant)):
         if not is_name(word):
             raise UsageError(f"{word!r} can't be a {what}: use letters, digits and . _ @ -")
@@ -83,17 +82,16 @@ def _create(args: argparse.Namespace, database: Database) -> int:
     token, secret = database.create_token(args.tenant, args.name, repo, writes=not args.read_only)
     if args.json:
         out_json({"id": token.id, "token": secret})
-        return 0
+        return
     out(secret)
     note(f"Token {token.id} for {token.name}. It is not shown again.")
-    return 0
 
 
-def _list(args: argparse.Namespace, database: Database) -> int:
+def _list(args: argparse.Namespace, database: Database) -> None:
     tokens = database.tokens(args.tenant)
     if args.json:
         out_json([asdict(one) for one in tokens])
-        return 0
+        return
     rows: list[list[str]] = []
     for one in tokens:
         may, made = "writes" if one.writes else "reads", moment(one.created, day_only=True)
@@ -101,13 +99,11 @@ def _list(args: argparse.Namespace, database: Database) -> int:
         rows.append([one.id, one.name, one.tenant, one.repo, may, made, ended])
     shown = table(rows, ["id", "name", "tenant", "repo", "may", "made", ""])
     out(shown) if rows else note("No tokens.")
-    return 0
 
 
-def _revoke(args: argparse.Namespace, database: Database) -> int:
+def _revoke(args: argparse.Namespace, database: Database) -> None:
     if not database.revoke(args.id):
         raise UsageError(
             f"There is no token {args.id} in force. `lamina team token list` shows all."
         )
-    out_json({"revoked": args.id}) if args.json else out(f"Revoked {args.id}.")
-    return 0
+    out_result({"revoked": args.id}, f"Revoked {args.id}.", as_json=args.json)

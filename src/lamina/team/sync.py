@@ -26,14 +26,12 @@ from lamina.memory import (
     without_pointer,
 )
 from lamina.team.entries import EMPTY, Entry, lines_of, sha256, why_not_shared, with_lines
-from lamina.team.joined import noted
-from lamina.team.remote import TeamMoved, TeamRefused, batches
+from lamina.team.joined import Place, Progress, noted
+from lamina.team.remote import News, Remote, TeamMoved, TeamRefused, batches
 from lamina.text.wording import content_stems
 
 if TYPE_CHECKING:
     from lamina.ports import MemoryStore
-    from lamina.team.joined import Place, Progress
-    from lamina.team.remote import News, Remote
 
 _TRIES = 3
 TEAM = "team/"

@@ -9,7 +9,7 @@ import threading
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
-from lamina.cli.options import config_of, count
+from lamina.cli.options import config_of, count, flag
 from lamina.cli.terminal import note, out, out_json
 from lamina.errors import LaminaError, UsageError, installing
 
@@ -25,10 +25,10 @@ lamina ui --port 8137
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--port", type=count, default=0, help="listen there (any free port)")
-    parser.add_argument("--no-open", action="store_true", help="don't open a browser")
+    flag(parser, "--no-open", "don't open a browser")
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: argparse.Namespace) -> None:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # waking a second one doubles a query
     config_of(args)  # what is wrong with the options is said before a page is
     server = make_server(args)
@@ -45,10 +45,9 @@ def run(args: argparse.Namespace) -> int:
     try:
         server.serve_forever(cast("float", None))  # sleeps until somebody asks
     except KeyboardInterrupt:
-        return 0
+        return
     finally:
         server.server_close()
-    return 0
 
 
 def make_server(args: argparse.Namespace) -> Server:

@@ -18,13 +18,11 @@ from markupsafe import Markup
 
 from lamina.cli import memory, memory_history
 from lamina.errors import Conflict, GateRefused, UsageError
-from lamina.memories import MEMORY_TYPES, Memory
-from lamina.web.pages import Project, Screen, done
-from lamina.web.rendering import LONGEST, one_line, render
+from lamina.memories import MEMORY_TYPES, Commit, Memory, Outcome
+from lamina.web.pages import LONGEST, Project, Screen, done, one_line, render
 from lamina.web.server import Answer, Asked, NotThere
 
 if TYPE_CHECKING:
-    from lamina.memories import Commit, Outcome
     from lamina.ports import MemoryHistory, MemoryStore
 
 _A_PAGE = 100  # memories

@@ -11,18 +11,16 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lamina.agents.roster import ledger_path, look, read_cards
+from lamina.agents.roster import Card, ledger_path, look, read_cards
 from lamina.cli import agents, context, sessions, transcript
 from lamina.errors import LaminaError
 from lamina.ledger import log, spans
 from lamina.ledger.record import Ledger
 from lamina.web.memory_pages import on_page
-from lamina.web.pages import Project, Screen
-from lamina.web.rendering import LONGEST
+from lamina.web.pages import LONGEST, Project, Screen
 from lamina.web.server import Asked, NotThere
 
 if TYPE_CHECKING:
-    from lamina.agents.roster import Card
     from lamina.messages import Json
 
 _A_PAGE = 40  # sessions

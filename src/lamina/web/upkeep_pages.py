@@ -7,6 +7,8 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
+import anyio
+
 from lamina.cli import memory_reports
 from lamina.errors import Conflict, GateRefused, LaminaError, UsageError
 from lamina.web.memory_pages import editable, editor, told, typed
@@ -138,8 +140,6 @@ def _dream_on(asked: Asked, project: Project) -> Answer:
 
 def _dreamt(project: Project, *, dry: bool, prepared: DreamResult | None = None) -> DreamResult:
     """Here and now: whoever waits for it sees it run in the list of dreams."""
-    import anyio
-
     from lamina.cli.dream import dreamt
 
     given = {"dry_run": dry, "model": None, "quiet": True, "json": True}
