@@ -27,7 +27,7 @@ def form(path: str) -> Form:
 
 
 def whole(read: Body) -> dict[str, Any]:
-    return {read.form.said_in: [one.value for one in read.said], **read.given}
+    return {read.form.said_in: [one.value for one in read.said], **read.around.given}
 
 
 def spliced(raw: bytes, form: Form, body: dict[str, Any], changes: Changes) -> bytes:

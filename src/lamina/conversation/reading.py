@@ -20,7 +20,7 @@ from lamina.messages import Block, Json, Message, dicts
 
 Span = tuple[int, int]  # of a value within its text
 
-_HELD = 3 * 2**20  # bytes of bodies that are remembered, at most
+_HELD, _FEW = 3 * 2**20, 2**16  # bytes of bodies that are remembered, and of one that may be new
 _MOVING = 6  # messages at the end that a client may write anew: its marks have moved on
 _decode, _encode = msgspec.json.Decoder().decode, msgspec.json.encode
 _members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
@@ -51,7 +51,7 @@ class Around:
 
     head: bytes
     tail: bytes
-    given: Json
+    given: Json  # all but the messages, if they are a list
     asked: Asked | None = None  # a request that has this around it, without messages
 
     def fits(self, raw: bytes) -> bool:
@@ -71,17 +71,13 @@ class Body:
     spans: list[Span]  # of each, from there
     hashes: list[str]  # of all up to each of them, see `lineage.linked`
 
-    @property
-    def given(self) -> Json:
-        """All but the messages, if they are a list."""
-        return self.around.given
-
     def asked(self) -> Asked | None:
         """The request in our form."""
+        given, like = self.around.given, self.around.asked
         if not self.said:
-            return self.form.asked(self.given) if self.form.said_in in self.given else None
-        if (like := self.around.asked) is None:
-            like = self.around.asked = self.form.asked(self.given, known=([], []))
+            return self.form.asked(given) if self.form.said_in in given else None
+        if like is None:
+            like = self.around.asked = self.form.asked(given, known=([], []))
         if like is None:
             return None
         own, long = [one.read for one in self.said], any(one.long for one in self.said[-3:])
@@ -126,6 +122,10 @@ class Reader:
 
     def __init__(self) -> None:
         self._bodies: list[Body] = []
+
+    def knows(self, raw: bytes) -> bool:
+        """Whether most of a body seems to have been read before."""
+        return any(len(raw) < len(one.raw) + _FEW and one.around.fits(raw) for one in self._bodies)
 
     def read(self, raw: bytes, form: Form) -> Body:
         """Raises msgspec.MsgspecError, ValueError, KeyError."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -43,6 +43,7 @@ _SESSION = (b"x-claude-code-session-id", b"x-session-id", b"session-id")
 _BILLING = "x-anthropic-billing-header"  # begins a block that changes from request to request
 Again = pauses.Held | None  # of a request that is sent once more
 _COUNTING = ("/count_tokens", ":countTokens")
+_QUICK = 0.02  # seconds for which a look may hold up the others' streams
 
 
 @dataclass(slots=True)
@@ -142,8 +143,9 @@ class Desk:
         self._begun: dict[int, str] = {}  # hash of first words → their conversation
         self._tools: tuple[object, int] = (None, 0)  # of the last request, and their hash
         self._away = pauses.Away(talks.spend, talks.beside, self._complain, self._prices)
-        # One thread: what an answer used is booked before the next request is looked at.
+        # All is done in the order in which it came: here, or while this is idle by the server itself.
         self._beside = ThreadPoolExecutor(1, "lamina-gateway")
+        self._jobs, self._quick = set[Future[Any]](), True  # what it has; the last look was
 
     # ---- on the way; these never wait and never raise
 
@@ -153,17 +155,23 @@ class Desk:
         return self._form(request)[0] is not None
 
     async def before(self, request: h11.Request, body: bytes) -> Call | None:
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._beside, self._looked_at, request, body)
+        if self._jobs or not self._quick or not self._reader.knows(body):
+            return await self._aside(self._looked_at, request, body)
+        return self._looked_at(request, body)  # to wake a thread would take as long
 
     def later(self, work: Callable[[Call], None], call: Call) -> None:
-        with suppress(RuntimeError):  # it is closed already
-            self._beside.submit(self._safely, work, call)
+        asyncio.get_running_loop().call_soon(self._safely, work, call)
+
+    def _aside(self, work: Callable[..., Any], *given: object) -> asyncio.Future[Any]:
+        """In a thread, where it may take its time, one job after the other."""
+        job, loop = self._beside.submit(work, *given), asyncio.get_running_loop()
+        self._jobs.add(job)
+        job.add_done_callback(lambda job: loop.call_soon_threadsafe(self._jobs.discard, job))
+        return asyncio.wrap_future(job)
 
     async def due(self, *, there: bool) -> list[tuple[h11.Request, Call]]:
         """What to send now, so that the provider keeps what it has cached."""
-        work = partial(self._away.due, self.now(), there=there)
-        due = await asyncio.get_running_loop().run_in_executor(self._beside, work)
+        due = await self._aside(partial(self._away.due, self.now(), there=there))
         again = lifetime.asked_again
         return [(one.head, Call(self, ANTHROPIC, again(one.body), repeats=one)) for one in due]
 
@@ -183,18 +191,18 @@ class Desk:
         form, counts = self._form(request)
         if form is None:
             return None
-        call = Call(self, form, body, counts=counts)
+        call, began = Call(self, form, body, counts=counts), time.monotonic()
         try:
             self._decide(call, request)
         except Exception as error:  # noqa: BLE001 - the client's request goes out as it is
             call.body = body
             self._complain(f"a request was left as it was: {type(error).__name__}: {error}")
+        self._quick = time.monotonic() - began < _QUICK
         return call
 
     def _decide(self, call: Call, request: h11.Request) -> None:
         form, body = call.form, call.original
-        read = self._reader.read(body, form)
-        given = read.given
+        given = (read := self._reader.read(body, form)).around.given
         call.model = str(given.get("model") or _model_in(request.target))
         asked = read.asked()
         if asked is None or not asked.messages:
@@ -265,8 +273,9 @@ class Desk:
     def _count(self, asked: Asked, changes: Changes) -> None:
         totals, name = self.totals, changes.conversation
         if changes.replaced:
-            count = sum(map(len, changes.replaced.values()))
-            totals.out[name] = max(totals.out.get(name, 0), count)
+            totals.out[name] = max(
+                totals.out.get(name, 0), sum(map(len, changes.replaced.values()))
+            )
         for message in asked.messages[-3:]:  # older calls were counted with the requests before
             for block in (one for one in message["content"] if one.get("type") == "tool_use"):
                 given = as_object(block.get("input"))
@@ -342,9 +351,12 @@ class Desk:
             whose = "the provider lost it"
         self._tell(f"{lost:,} of {expected:,} cached tokens were not read: {whose}.")
 
-    def _safely(self, work: Callable[[Call], None], call: Call) -> None:
+    def _safely(self, work: Callable[[Call], None], call: Call, *, waits: bool = True) -> None:
         try:
-            work(call)
+            if waits and self._jobs:
+                self._aside(partial(self._safely, waits=False), work, call)
+            else:
+                work(call)
         except Exception as error:  # noqa: BLE001 - the answer is on its way
             self._complain(f"{type(error).__name__}: {error}")
 
