@@ -217,12 +217,16 @@ def _drop_worn(state: State) -> None:
         likely = costs(gone) + price.write * account.comes_back * gone
         return likely <= WITH_SAVINGS * ahead * (price.read * gone)
 
-    if not likely_pays(sums[last]):
+    def covered(gone: int) -> bool:
+        open_ = costs(gone) + price.write * gone - account.saved  # what savings would not cover
+        return open_ <= WITHOUT * ahead * (price.read * gone)
+
+    most = sums[last]
+    if not likely_pays(most) or (costs(0) > account.saved and not covered(most)):
         return  # nor would fewer: so they are seldom looked at one by one
     old = _with_a_way_back(state, keep)
     gone = _freed(state, old)
-    open_ = costs(gone) + price.write * gone - account.saved  # what savings would not cover
-    if gone >= least and likely_pays(gone) and open_ <= WITHOUT * ahead * (price.read * gone):
+    if gone >= least and likely_pays(gone) and covered(gone):
         why = f"layer 2 dropped worn results: {gone:,} tokens that no answer needed"
         _replace(state, old, why)
 
