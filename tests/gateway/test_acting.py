@@ -4,13 +4,16 @@ wrong, what the client wrote.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
+import threading
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import h11
 import pytest
 from tests.gateway.running import READ, Agent, asking, work
 from tests.wire.cache import PromptCache
@@ -20,7 +23,12 @@ from lamina.cache import simulate
 from lamina.cache.prices import cost, money_text, price_of
 from lamina.cache.spend import Spend, anthropic_usage
 from lamina.cli.main import main
+from lamina.config import load
 from lamina.conversation import kept
+from lamina.conversation.bodies import ANTHROPIC
+from lamina.gateway import desk as desk_module
+from lamina.gateway.command import desk_for
+from lamina.gateway.desk import Call
 from lamina.integrations.library import Memory
 from lamina.integrations.mcp_calls import Calls
 from lamina.integrations.mcp_stdio import TOOLS
@@ -382,3 +390,37 @@ def test_a_cache_that_was_not_read_is_told_with_whose_doing_it_was(
     assert [one.partition("not read: ")[2] for one in agent.told] == (
         [f"{whose}."] if whose else []
     )
+
+
+def test_what_is_known_is_looked_at_at_once_but_never_beside_what_is_under_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(desk_module, "_QUICK", 1e9)  # however busy this machine is
+    desk = desk_for(load(tmp_path, home=tmp_path / "home", env={}), acts=True, tell=print)
+    head = h11.Request(method="POST", target="/v1/messages", headers=[("Host", "here")])
+    done: list[str] = []
+    decide, gate = desk._decide, threading.Event()
+
+    def decided(call: Call, request: h11.Request) -> None:
+        done.append("aside" if threading.current_thread().name.startswith("lamina") else "at once")
+        decide(call, request)
+
+    async def asked() -> None:
+        bodies = [json.dumps(asking(work(rounds))).encode() for rounds in (3, 4, 5)]
+        await desk.before(head, bodies[0])
+        await asyncio.sleep(0)  # the thread is idle again
+        await desk.before(head, bodies[1])
+        waiting = desk._aside(gate.wait)
+        next_one = asyncio.ensure_future(desk.before(head, bodies[2]))
+        await asyncio.sleep(0)
+        call = Call(desk, ANTHROPIC, b"")
+        desk.later(lambda _: done.append("booked"), call)
+        await asyncio.sleep(0)
+        done.append("let go")
+        gate.set()
+        await asyncio.gather(waiting, next_one)
+        await desk.close()
+
+    monkeypatch.setattr(desk, "_decide", decided)
+    asyncio.run(asked())
+    assert done == ["aside", "at once", "let go", "aside", "booked"]
