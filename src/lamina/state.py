@@ -135,6 +135,7 @@ class State:
     purpose: Purpose = "main"
     guard: Guard = field(default_factory=Guard)
     account: Account = field(default_factory=Account)  # what the layers saved so far
+    priced: tuple[tuple[str, Capabilities, Config], Rates | None] | None = None  # last
     listeners: list[Emit] = field(default_factory=list[Emit])
     events: list[Event] = field(default_factory=list[Event])  # of this turn
     queue: list[tuple[str, Origin]] = field(default_factory=list[tuple[str, Origin]])
@@ -214,7 +215,10 @@ class State:
     def balance(self) -> Account | None:
         """What the layers have saved so far, up to date; None where no cache is billed."""
         model = str((self.ledger.projection.frame or {}).get("model") or "")
-        found = rates(model, self.deps.model.capabilities, self.config.table("prices"))
+        of = model, self.deps.model.capabilities, self.config
+        if self.priced is None or self.priced[0] != of:
+            self.priced = of, rates(*of[:2], self.config.table("prices"))
+        found = self.priced[1]
         return self.account.follow(self.ledger.entries, found) if found is not None else None
 
     @property

@@ -514,7 +514,7 @@ def test_no_call_is_parted_from_its_result_and_the_rest_is_verbatim(
         rest = messages[changes.folded :]
         assert rest[0]["role"] == "assistant"
         tail = shown[-len(rest) :]
-        untouched = [n for n in range(len(rest)) if n + changes.folded not in changes.by_message()]
+        untouched = [n for n in range(len(rest)) if n + changes.folded not in changes.replaced]
         assert all(tail[n] == rest[n] for n in untouched)
         before = shown[: -len(rest)]
         stays = [m for m in messages[: changes.folded] if m["role"] == "system"]

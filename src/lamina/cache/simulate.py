@@ -8,9 +8,11 @@ that grows costs only its new blocks, and two prompts share what they have in co
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import zip_longest
 from typing import Any, Literal, TypeAlias
 
 from lamina.cache.prices import Price, cost, price_of
@@ -228,27 +230,34 @@ class _TwoWays:
     def __init__(self, direct: Prompt, sent: Prompt, frame: tuple[str, int]) -> None:
         self.direct, self.sent = direct, sent
         self.learnt = 0  # counts that the provider had given when it was weighed
-        self._keys: list[Hashable] = []  # of the messages as sent
+        self._hashes: list[str] = []  # of the messages
+        self._made: list[tuple[int, object]] = []  # what was changed in which
         self._traits: list[Traits] = []  # of all up to each of them
         self._counted: tuple[Traits, int] | None = None  # of the last request that was answered
         direct.extend([(frame, frame[1])])
         sent.extend([(frame, frame[1])])
 
-    def back_to(self, keys: list[Hashable]) -> int:
-        """Keep what is the same in the next request: so many messages. The others are to be added."""
-        same = min(len(self._keys), len(keys))
-        if self._keys[:same] != keys[:same]:
-            pairs = zip(self._keys, keys, strict=False)
-            same = next(at for at, (old, new) in enumerate(pairs) if old != new)
+    def back_to(self, hashes: Sequence[str], made: list[tuple[int, object]]) -> int:
+        """Keep what is the same in the next request: so many messages. The others are to be added.
+        `made`: numbers of messages and what was changed in them, in this order."""
+        old, before = self._hashes, self._made
+        same = min(len(old), len(hashes))
+        if same and old[same - 1] != hashes[same - 1]:  # each is of all before it, too
+            same = bisect_left(range(same), True, key=lambda at: old[at] != hashes[at])
+        if made[: len(before)] != before:
+            pairs = zip_longest(before, made, fillvalue=(same, None))
+            same = min(same, next(min(a[0], b[0]) for a, b in pairs if a != b))
+        elif len(made) > len(before):
+            same = min(same, made[len(before)][0])
         self.direct.rewind(1 + same)
         self.sent.rewind(1 + same)
-        del self._keys[same:], self._traits[same:]
+        del self._traits[same:]
+        old[same:], self._made = hashes[same:], made
         return same
 
     def add(self, direct: PaperBlock, sent: PaperBlock, own: Traits) -> None:
         self.direct.extend([direct])
         self.sent.extend([sent])
-        self._keys.append(sent[0])
         before = self._traits[-1] if self._traits else (0.0,) * len(own)
         self._traits.append(tuple(map(sum, zip(before, own, strict=True))))
 
@@ -301,26 +310,24 @@ class Paper:
             self._caches[asked.model] = *both, known[2] if known else Counted()
             self._lines.clear()
         direct, sent, counted = self._caches[asked.model]
-        new = asked.changed
-        keys: list[Hashable] = list(asked.hashes)
-        for number, changed in new.items():
-            keys[number] = (keys[number], *((at, id(block)) for at, block in changed.items()))
-        for number in range(asked.folded):
-            keys[number] = (keys[number], hash(asked.summary))
+        new, made = asked.changed, list[tuple[int, object]](asked.changed.items())
+        if asked.folded:
+            made.insert(0, (0, (asked.folded, asked.summary)))
         line = self._line((asked.conversation, asked.model, asked.frame_tokens), direct, sent)
         if counted.rows >= 2 * line.learnt:  # what was weighed at the beginning is weighed again
-            line.back_to([])
+            line.back_to([], [])
             line.learnt = max(1, counted.rows)
-        same = line.back_to(keys)
-        for number in range(same, len(keys)):
-            hash_, key = asked.hashes[number], keys[number]
+        for number in range(line.back_to(asked.hashes, made), len(asked.hashes)):
+            key: Hashable = (hash_ := asked.hashes[number])
             blocks: list[Block] = asked.messages[number]["content"]
             whole = own = self._known(hash_, blocks)
             if number < asked.folded:
+                key = hash_, hash(asked.summary)
                 own = self._known(key, [] if number else [text(asked.summary)])
             elif changed := new.get(number):
-                made = [changed.get(at, block) for at, block in enumerate(blocks)]
-                own = self._known(key, made, changed)
+                key = hash_, *((at, id(block)) for at, block in changed.items())
+                stands = [changed.get(at, block) for at, block in enumerate(blocks)]
+                own = self._known(key, stands, changed)
             line.add(
                 (hash_, counted.of(whole)), (key, counted.of(own)), own if asked.acts else whole
             )

@@ -19,7 +19,7 @@ from typing import Any, cast
 import msgspec
 
 from lamina.cache.prices import cost, price_of
-from lamina.ledger.places import open_private, private_folder
+from lamina.ledger.places import open_to_append
 from lamina.messages import BACKGROUND, Json, Usage, as_list, as_object, dicts
 
 MOST = 1e9  # dollars that one call can't cost
@@ -58,8 +58,9 @@ class Spend:
         changed in it, or `acting`, had the gateway not only looked on."""
         dollars = cost(usage, price_of(model, self._prices))
         moment = datetime.fromtimestamp(at, UTC)
+        stamp = moment.isoformat(timespec="milliseconds")
         line: Json = {
-            "ts": moment.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+            "ts": stamp.replace("+00:00", "Z"),
             "purpose": purpose,
             "model": model,
             "session": session,
@@ -68,9 +69,7 @@ class Spend:
             **{name: round(other, 8) for name, other in (instead or {}).items()},
         }
         try:
-            private_folder(self._folder)
-            path = self._folder / f"{moment:%Y-%m}.jsonl"
-            _append(path, msgspec.json.encode(line) + b"\n")
+            _append(self._folder / f"{stamp[:7]}.jsonl", msgspec.json.encode(line) + b"\n")
             self.problem = ""
         except OSError as error:
             self.problem = f"Can't write spending to {self._folder}: {error.strerror}."
@@ -131,7 +130,7 @@ class Spend:
 
 def _append(path: Path, line: bytes) -> None:
     """In one write. Half a line that a full disk or a crash left before it costs only itself."""
-    fd = open_private(path, os.O_RDWR | os.O_APPEND | os.O_CREAT)
+    fd, _ = open_to_append(path)
     try:
         end = os.lseek(fd, 0, os.SEEK_END)
         torn = end > 0 and os.pread(fd, 1, end - 1) != b"\n"

@@ -7,7 +7,7 @@ from __future__ import annotations
 import pathlib
 from base64 import b64encode
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, cast
 
 import msgspec
@@ -31,7 +31,7 @@ from lamina.messages import (
     tool_use,
 )
 
-_HOUR = 3600
+HOUR = 3600
 _READERS = {"read", "readfile", "view", "cat", "bash", "shell", "terminal", "command"}
 _AROUND = ("message", "response")  # what a stream's event may hold an answer in
 _USED = ("usage", "usageMetadata")
@@ -42,8 +42,7 @@ _OUTPUT = ("max_tokens", "max_completion_tokens", "max_output_tokens", "maxOutpu
 _CLEARS = ("clear_tool_uses", "compact")  # edits that a provider makes by itself
 
 Path = tuple[str | int, ...]  # of a value within a message
-# Messages in our form, their hashes, and a request that differs in nothing else.
-Known = tuple[list[Message], list[str], Asked | None]
+Known = tuple[list[Message], list[str]]  # messages in our form, and their hashes
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,16 +69,12 @@ class Form:
         """The request in our form; None where the provider, not the program, holds the rest."""
         if any(body.get(elsewhere) for elsewhere in _HELD_ELSEWHERE):
             return None
-        given = _listed(body[self.said_in])
+        given = _listed(body[self.said_in]) if known is None else []
         tools = [tool for one in dicts(body.get("tools")) for tool in _declared(one)]
         system: Any = body.get("system") or body.get("instructions") or ""
         instructed = as_object(body.get("systemInstruction")).get("parts")
-        seed = f"{self.path} {session}"
-        ours = [self.read(m) for m in given] if known is None else []
-        said, hashes, like = known or (ours, linked(map(digest_of, given), seed), None)
-        life = _HOUR if b'"ttl":"1h"' in msgspec.json.encode([system, tools, given[-3:]]) else 300
-        if like is not None:
-            return replace(like, messages=said, hashes=hashes, life=life)
+        said, hashes = known or self._known(given, f"{self.path} {session}")
+        life = HOUR if b'"ttl":"1h"' in msgspec.json.encode([system, tools, given[-3:]]) else 300
         files = any(map(_reads_files, tools)) if files is None else files
         sizes = {**as_object(body.get("generationConfig")), **body}
         return Asked(
@@ -95,16 +90,18 @@ class Form:
             frame=(blocks_of(instructed or system), tools),
         )
 
+    def _known(self, given: Sequence[Json], seed: str) -> Known:
+        return [self.read(m) for m in given], linked(map(digest_of, given), seed)
+
     def spliced(self, body: Json, changes: Changes) -> Json:
         """The request with what was changed; the very same if nothing was."""
-        by_message = changes.by_message()
-        touched = by_message.keys() | changes.added.keys()
+        touched = changes.replaced.keys() | changes.added.keys()
         if not touched and not changes.folded:
             return body
         messages = _listed(body[self.said_in])
         for number in touched:
             message = messages[number]
-            for at, block in by_message.get(number, {}).items():
+            for at, block in changes.replaced.get(number, {}).items():
                 message = _with(message, *self.put(message, at, block))
             if added := changes.added.get(number):
                 more = self.append(message, added)

@@ -48,6 +48,7 @@ _IN_MEMORY, _AT_HAND, _LEAST = 3_000_000, 1_000_000, 100_000
 _WAITS = 2.0  # seconds for another process that writes the same conversation
 _WAITING = ("autocompact", "collapse")  # its program shortens it; the first, unless we do
 Instead = Mapping[str, float] | None  # see `Spend.book`
+Replaced = dict[int, dict[int, Block]]
 _TAKE_OUT = ("tool_results", "time_clearing", "worn_clearing")  # what needs a way back
 
 
@@ -74,23 +75,17 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """What to send instead, by number of the message."""
+    """What to send instead, by number of the message, in their order."""
 
     conversation: str
-    replaced: dict[Place, Block] = field(default_factory=dict[Place, Block])  # (message, block)
+    # Blocks by their number in it: the very same object as long as they are the same.
+    replaced: Replaced = field(default_factory=dict[int, dict[int, Block]])
     added: dict[int, list[Block]] = field(default_factory=dict[int, list[Block]])
     life: int = 0  # seconds that its cache shall live; 0: as it is written
     left: tuple[int, int] = (0, 0)  # it left another one after so many messages, of so many
     folded: int = 0  # so many of the first messages, whose place
     summary: str = ""  # this takes
     window: int = 0  # tokens that the model takes, less those of a long answer
-
-    def by_message(self) -> dict[int, dict[int, Block]]:
-        """The changed blocks of each message that has some, by their number in it."""
-        found: dict[int, dict[int, Block]] = {}
-        for (number, at), block in self.replaced.items():
-            found.setdefault(number, {})[at] = block
-        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,13 +108,13 @@ class Kept:
 
     def __init__(self, talk: Conversation, name: str) -> None:
         self.talk, self.name = talk, name
-        self.saved = 0  # entries that are on disk,
-        self.size = -1  # and their bytes
+        self.saved, self.size = 0, -1  # entries that are on disk, and their bytes
         self.asks: tuple[object, ...] = ()  # model, cache and tools of its last request
         self.hashes: list[str] = []
         self.added: dict[int, int] = {}  # message → the entry that was put behind it
         self._placed = 0  # messages whose blocks are in:
         self._stands: dict[Place, Place] = {}  # place in the ledger → (message, block)
+        self._shown: tuple[object, int, Replaced] = None, 0, {}  # projection, its edits, and these
         for entry in talk.state.ledger.entries:
             if entry["kind"] == "state" and entry.get("name") == _HELD:
                 self._take(as_object(entry.get("value")))
@@ -162,14 +157,24 @@ class Kept:
         for number, row in enumerate(places[self._placed :], self._placed):
             self._stands |= {place: (number, at) for at, place in enumerate(row) if place}
         self._placed = len(places)
-        edited = [((row.entry, row.number), row.block) for row in projection.rows if row.edit]
-        replaced = {self._stands[at]: block for at, block in edited if at in self._stands}
         able, folded = self.talk.state.capabilities, self._folded() if compacted else 0
         summary = text_of([projection.rows[0].block]) if folded else ""
         shown = {n: at for n, at in self.added.items() if n >= folded}
         added = {n: dicts(projection.entries[at].get("content")) for n, at in shown.items()}
-        own = replaced, added, able.cache_ttl
+        own = self._edited(), added, able.cache_ttl
         return Changes(self.name, *own, (0, 0), folded, summary, able.window)
+
+    def _edited(self) -> Replaced:
+        projection, (known, edits_, before) = self.talk.state.ledger.projection, self._shown
+        if known is not projection or edits_ < len(projection.edited):
+            found: Replaced = {}
+            for row in projection.rows:
+                if row.edit and (place := self._stands.get((row.entry, row.number))) is not None:
+                    found.setdefault(place[0], {})[place[1]] = row.block
+            same = {n: own for n, own in before.items() if found.get(n) == own}
+            found = {n: same.get(n) or found[n] for n in sorted(found)}
+            self._shown = projection, len(projection.edited), found
+        return self._shown[2]
 
 
 class Conversations:
@@ -191,9 +196,8 @@ class Conversations:
         self._flags = _without(flag_reader.read(config), _WAITING[compacts:])
         self._compacts = self._flags.on(_WAITING[0])
         self._folds_only = _without(self._flags, _TAKE_OUT)
-        self._lineages = Lineages(folder / "index")
+        self._lineages, self._lock = Lineages(folder / "index"), Lock()
         self._known: dict[str, Kept] = {}  # in the order of use
-        self._lock = Lock()
         self.spend = Spend(
             config.own_home / "spend",
             daily_cap=config.float("spend.daily_cap"),
@@ -229,7 +233,7 @@ class Conversations:
                 made = kept.changes(compacted=self._compacts)
                 if kept.hashes[:depth] != asked.hashes[:depth] or depth < made.folded or kept.alone:
                     return Changes("")
-                replaced = {at: block for at, block in made.replaced.items() if at[0] < depth}
+                replaced = {at: blocks for at, blocks in made.replaced.items() if at < depth}
                 added = {at: blocks for at, blocks in made.added.items() if at < depth}
                 return replace(made, replaced=replaced, added=added)
 
@@ -284,15 +288,13 @@ class Conversations:
     # ---- one request
 
     def _sent(self, kept: Kept, log: LogFile | None, asked: Asked) -> Changes:
-        talk, start = kept.talk, len(kept.hashes)
-        state = talk.state
+        talk, state, start = kept.talk, kept.talk.state, len(kept.hashes)
         self._set_up(kept, asked)
         if asked.parent and not start:
             state.ledger.append(edits.state(PARENT, asked.parent))
         talk.asker = "agent" if state.ledger.state(PARENT) else "typed"
-        talk.held[:] = asked.messages[:start]
-        told = as_object(state.ledger.state(_ANSWERED))
-        now = self._now()
+        talk.held.clear()  # nobody goes back in it
+        told, now = as_object(state.ledger.state(_ANSWERED)), self._now()
         used = float(told.get("at") or _last_asked(kept) or now)  # when the cache was, last
         answer = asked.messages[start] if start < len(asked.messages) else None
 
@@ -319,7 +321,7 @@ class Conversations:
         kept.note_held(start, asked.hashes)
         self._save(kept, log)
         try:
-            self._lineages.add(kept.name, list(enumerate(asked.hashes, 1))[start:])
+            self._lineages.add(kept.name, enumerate(asked.hashes[start:], start + 1))
         except OSError as error:
             self._tell(f"can't write to {self._folder}: {error.strerror}")
         return Changes(kept.name) if kept.alone else kept.changes(compacted=self._compacts)
@@ -375,10 +377,9 @@ class Conversations:
             self._tell(f"memories could not be looked up ({error})")
             return
         if shown:
-            rows = [one.to_json() for one in shown]
-            blocks = [one.block for one in shown]
+            rows, blocks = [one.to_json() for one in shown], [one.block for one in shown]
             state.ledger.append(edits.message("user", blocks, "recalled", recalled=rows))
-            kept.added[len(talk.held) - 1] = len(state.ledger.entries) - 1
+            kept.added[len(talk.ends) - 1] = len(state.ledger.entries) - 1
             talk.ends[-1] = len(state.ledger.entries)
 
     # ---- on disk
@@ -389,13 +390,12 @@ class Conversations:
     ) -> Generator[tuple[Kept, LogFile | None]]:
         """The conversation as it is now, locked against others. No file: only this process knows it.
         `kept`: one that was just made, instead of what is known by this name."""
-        log, reading = None, None
+        log, reading, deadline = None, None, time.monotonic() + _WAITS
         kept = kept or self._known.pop(name, None)
-        deadline = time.monotonic() + _WAITS
         while log is None:
             try:
-                size = -1 if kept is None else kept.size
-                log, reading = LogFile.open(self._folder / f"{name}.jsonl", size)
+                known = -1 if kept is None else kept.size
+                log, reading = LogFile.open(self._folder / f"{name}.jsonl", known)
             except SessionBusy:
                 if time.monotonic() > deadline:
                     raise

@@ -17,7 +17,7 @@ from typing import cast
 
 import msgspec
 
-from lamina.ledger.places import open_private, private_folder
+from lamina.ledger.places import open_to_append
 from lamina.messages import Json, as_list, as_object, blocks_of, dicts
 
 _MOST = 5_000  # beginnings in memory; older ones are looked up in the file
@@ -97,9 +97,8 @@ class Lineages:
         self._known |= {hash_: (conversation, depth) for hash_, depth in rows}
         if not rows:
             return
-        private_folder(self._file.parent)
         data = "".join(f"{hash_} {conversation} {depth}\n" for hash_, depth in rows).encode()
-        fd = open_private(self._file, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+        fd, _ = open_to_append(self._file)
         try:
             written = os.write(fd, data)
             if os.lseek(fd, 0, os.SEEK_CUR) == self._read + written:  # nobody else wrote meanwhile

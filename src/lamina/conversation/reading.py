@@ -6,25 +6,27 @@ client wrote it. Touches nothing.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import msgspec
 
-from lamina.conversation.bodies import Form
+from lamina.conversation.bodies import HOUR, Form
 from lamina.conversation.kept import Asked, Changes
 from lamina.conversation.lineage import digest_of, linked
 from lamina.messages import Block, Json, Message, dicts
 
 Span = tuple[int, int]  # of a value within its text
 
-_HELD = 3 * 2**20  # bytes of bodies that are remembered, at most
+_HELD = 3 * 2**20  # bytes of bodies that are remembered
 _MOVING = 6  # messages at the end that a client may write anew: its marks have moved on
 _decode, _encode = msgspec.json.Decoder().decode, msgspec.json.encode
 _members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _elements = msgspec.json.Decoder(list[msgspec.Raw]).decode
 _SPACE = b" \t\n\r"
+_LONG = re.compile(rb'"ttl"\s*:\s*"1h"')  # a quote within a string has a slash before it
 # What another Lamina before this one leaves in a request.
 _MADE_BEFORE = (b"[Old tool result content cleared; ", b"<persisted-output>\\nThis result has ")
 
@@ -37,9 +39,10 @@ class Said:
     digest: bytes  # of what it says, see `lineage.digest_of`
     made_before: bool
     marked: bool  # for the cache
+    long: bool  # for an hour
     read: Message  # in our form
-    # What last stood in its place, and the blocks that were replaced in it and added to it.
-    made: tuple[object, bytes] = (None, b"")
+    # Blocks that were last replaced in it and added to it, and what stood in its place.
+    made: tuple[object, object, bytes] = (None, None, b"")
 
 
 @dataclass(slots=True)
@@ -48,34 +51,37 @@ class Around:
 
     head: bytes
     tail: bytes
-    given: Json
-    asked: Asked | None = None  # a request that has this around it
+    given: Json  # all but the messages, if they are a list
+    asked: Asked | None = None  # a request that has this around it, without messages
 
     def fits(self, raw: bytes) -> bool:
         size = len(self.head) + len(self.tail)
         return len(raw) >= size and raw.startswith(self.head) and raw.endswith(self.tail)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False, slots=True)
 class Body:
     """A request as it is written."""
 
     raw: bytes
     form: Form
     around: Around
-    given: Json
-    said: list[Said]  # none where the messages are no list
-    start: int  # where the first of them stands
-    spans: list[Span]  # and each, from there
+    start: int  # where the first message stands; 0: they are no list
+    said: list[Said]
+    spans: list[Span]  # of each, from there
     hashes: list[str]  # of all up to each of them, see `lineage.linked`
 
     def asked(self) -> Asked | None:
         """The request in our form."""
-        if self.form.said_in not in self.given:
+        given, like = self.around.given, self.around.asked
+        if not self.said:
+            return self.form.asked(given) if self.form.said_in in given else None
+        if like is None:
+            like = self.around.asked = self.form.asked(given, known=([], []))
+        if like is None:
             return None
-        ours = [one.read for one in self.said], self.hashes, self.around.asked
-        self.around.asked = self.form.asked(self.given, known=ours if self.said else None)
-        return self.around.asked
+        own, long = [one.read for one in self.said], any(one.long for one in self.said[-3:])
+        return replace(like, messages=own, hashes=self.hashes, life=HOUR if long else like.life)
 
     def shared(self, raw: bytes, start: int) -> int:
         """How many messages are the same bytes in another body, where they begin at `start`."""
@@ -92,7 +98,6 @@ class Body:
     def spliced(self, changes: Changes) -> bytes:
         """The body with the changes in it. Raises ValueError where it is written in a way that can't be
         followed."""
-        by_message = changes.by_message()
         pieces, done, raw = list[bytes | memoryview](), 0, memoryview(self.raw)
         if changes.folded:
             own, spans = raw[self.start :], self.spans[: changes.folded]
@@ -100,15 +105,15 @@ class Body:
             first = [msgspec.Raw(own[start:end]) for start, end in spans]
             made = _encode(self.form.summed_up(first, roles, changes.summary))[1:-1]
             pieces, done = [raw[: self.start], made], self.start + spans[-1][1]
-        for number in sorted(by_message.keys() | changes.added.keys()):
-            start, end = (self.start + place for place in self.spans[number])
-            new, added = by_message.get(number, {}), changes.added.get(number, ())
-            one, stands = self.said[number], (new, added)
-            if one.made[0] != stands:  # quick where they are the very same, as they mostly are
-                made = _changed(self.raw[start:end], self.form, one.value, new, added)
-                one.made = stands, made
-            pieces += (raw[done:start], one.made[1])
-            done = end
+        all_new, all_added = changes.replaced, changes.added
+        for number in sorted({**all_new, **all_added}) if all_added else all_new:
+            (start, end), one = self.spans[number], self.said[number]
+            new, added = all_new.get(number), all_added.get(number)
+            if one.made[0] is not new or one.made[1] != added:
+                own = self.raw[self.start + start : self.start + end]
+                one.made = new, added, _changed(own, self.form, one.value, new or {}, added or ())
+            pieces += (raw[done : self.start + start], one.made[2])
+            done = self.start + end
         return b"".join([*pieces, raw[done:]]) if pieces else self.raw
 
 
@@ -134,18 +139,13 @@ class Reader:
             raws = _elements(own.pop(form.said_in)) if start else []
             kept = {name: _decode(raw) for name, raw in own.items()}
             around = Around(raw[:start], rest[array[1] - 1 :], kept)
-        given = around.given.copy()
-        said, spans, hashes = list[Said](), list[Span](), list[str]()
+        new = [_read(bytes(part), form) for part in raws]
+        spans = [(a + less, b + less) for a, b in _spans(rest, array, raws)] if start else []
+        said, hashes = list[Said](), list[str]()
         if old is not None:
-            said, spans, hashes = old.said[:same], old.spans[:same], old.hashes[:same]
-        if start:
-            new = [_read(bytes(part), form) for part in raws]
-            spans += [(a + less, b + less) for a, b in _spans(rest, array, raws)]
-            last = hashes[-1] if hashes else ""
-            hashes += linked([one.digest for one in new], f"{form.path} ", last)
-            said += new
-            given[form.said_in] = [one.value for one in said]
-        body = Body(raw, form, around, given, said, start, spans, hashes)
+            said, spans, hashes = old.said[:same], old.spans[:same] + spans, old.hashes[:same]
+        hashes += linked([one.digest for one in new], f"{form.path} ", hashes[-1] if said else "")
+        body = Body(raw, form, around, start, said + new, spans, hashes)
         self._remember(body, old)
         return body
 
@@ -165,7 +165,7 @@ class Reader:
 
     def _remember(self, body: Body, old: Body | None) -> None:
         """A body in the place of the one that it goes on from."""
-        goes_on = old is not None and old.hashes == body.hashes[: len(old.hashes)]
+        goes_on = old is not None and old.hashes[-1] in body.hashes[len(old.hashes) - 1 :][:1]
         self._bodies = [one for one in self._bodies if one is not old or not goes_on]
         if body.said:
             self._bodies.insert(0, body)
@@ -177,7 +177,8 @@ def _read(raw: bytes, form: Form) -> Said:
     value = _decode(raw)
     made = any(mark in raw for mark in _MADE_BEFORE)
     marked = any("cache_control" in block for block in dicts(value.get("content")))
-    return Said(value, digest_of(value), made, marked, form.read(value))
+    long = b'"ttl"' in raw and _LONG.search(raw) is not None
+    return Said(value, digest_of(value), made, marked, long, form.read(value))
 
 
 def _first_message(raw: bytes, form: Form) -> int:

@@ -193,8 +193,7 @@ class Desk:
 
     def _decide(self, call: Call, request: h11.Request) -> None:
         form, body = call.form, call.original
-        read = self._reader.read(body, form)
-        given = read.given
+        given = (read := self._reader.read(body, form)).around.given
         call.model = str(given.get("model") or _model_in(request.target))
         asked = read.asked()
         if asked is None or not asked.messages:
@@ -238,7 +237,7 @@ class Desk:
         marked = [n for n, one in enumerate(read.said) if one.marked]
         call.marks = bool(marked) or form is not ANTHROPIC or "cache_control" in given
         frame, said = (asked.frame_tokens, asked.life), (asked.hashes, asked.messages)
-        sent = changes.by_message(), marked, self._acts, changes.life, changes.folded
+        sent = changes.replaced, marked, self._acts, changes.life, changes.folded
         sent = *sent, changes.summary, changes.window if changes.folded else 0
         on_paper = Sent(changes.conversation, asked.model, *frame, *said, *sent)
         call.paid = self._paper.send(on_paper, self.now())
@@ -265,7 +264,9 @@ class Desk:
     def _count(self, asked: Asked, changes: Changes) -> None:
         totals, name = self.totals, changes.conversation
         if changes.replaced:
-            totals.out[name] = max(totals.out.get(name, 0), len(changes.replaced))
+            totals.out[name] = max(
+                totals.out.get(name, 0), sum(map(len, changes.replaced.values()))
+            )
         for message in asked.messages[-3:]:  # older calls were counted with the requests before
             for block in (one for one in message["content"] if one.get("type") == "tool_use"):
                 given = as_object(block.get("input"))
@@ -328,7 +329,7 @@ class Desk:
         if lost <= max(DROP_TOKENS, DROP_SHARE * expected):
             return
         self.totals.misses += 1
-        before = {at: b for at, b in changes.replaced.items() if at[0] < last.messages}
+        before = {at: own for at, own in changes.replaced.items() if at < last.messages}
         if changes.folded != last.changes.folded:
             whose = "Lamina put a summary in the place of the oldest messages"
         elif before != last.changes.replaced:

@@ -47,7 +47,6 @@ class Peer:
         self.talk = h11.Connection(role, max_incomplete_event_size=PIECE)
         self._reader, self._writer = line
         self.since = 0.0  # when it was last used
-        self._unasked: asyncio.Task[bytes] | None = None
 
     async def next(self) -> Event:
         """What the other side says next. Raises h11.RemoteProtocolError, ConnectionError."""
@@ -95,21 +94,16 @@ class Peer:
             kept += len(data)
         return False
 
-    def wait_for_work(self) -> None:
-        """Nobody asks on it until `wakes`: what is said meanwhile would be taken for the next answer."""
-        self._unasked = asyncio.ensure_future(self._reader.read(1))
-
-    async def wakes(self) -> bool:
-        """Whether another message can be sent on it."""
-        if (unasked := self._unasked) is not None:
-            unasked.cancel()
-            await asyncio.wait([unasked])
-            if not unasked.cancelled():
-                unasked.exception()
-                return False
+    def wakes(self) -> bool:
+        """Whether another message can be sent on it; what was said unasked would pass for its answer."""
+        unasked = self._reader.read(1)
+        try:
+            unasked.send(None)
+        except (StopIteration, OSError):
+            return False
+        unasked.close()  # it would have to wait
         idle = self.talk.our_state is h11.IDLE and self.talk.their_state is h11.IDLE
-        fresh = time.monotonic() - self.since < _IDLE
-        return idle and fresh and not self._writer.is_closing()
+        return idle and time.monotonic() - self.since < _IDLE and not self._writer.is_closing()
 
     def rest(self) -> bool:
         """The message is over; whether there can be another one."""
@@ -126,8 +120,6 @@ class Peer:
             self._writer.transport.abort()
 
     async def close(self) -> None:
-        if self._unasked is not None:
-            self._unasked.cancel()
         with suppress(Exception):
             self._writer.close()
             await self._writer.wait_closed()
@@ -162,12 +154,8 @@ class Upstream:
         """A connection to it. Raises OSError, TimeoutError."""
         while self._waiting:
             peer = self._waiting.pop()
-            try:
-                if await peer.wakes():
-                    return peer
-            except BaseException:
-                peer.cut()
-                raise
+            if peer.wakes():
+                return peer
             await peer.close()
         if self._tls and self._trusted is None:
             self._trusted = await asyncio.to_thread(_trusted)
@@ -201,7 +189,6 @@ class Upstream:
 
     async def done_with(self, peer: Peer, *, last: bool) -> None:
         if peer.rest() and not last:
-            peer.wait_for_work()
             self._waiting.append(peer)
         else:
             await peer.close()

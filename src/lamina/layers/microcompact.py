@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
+from itertools import islice
 from typing import Any, cast
 
 from lamina.events import LayerActed
@@ -92,6 +93,11 @@ def _with_a_way_back(state: State, keep: int) -> list[Row]:
     return [row for row in old if _of_words(row)]
 
 
+def _worth_clearing(row: Row) -> bool:
+    """Not hardly longer than the marker."""
+    return row.tokens > 2 * len(MARKER) // 4 or bool(row.edit)
+
+
 def _of_words(row: Row) -> bool:
     content = row.block.get("content")
     if not isinstance(content, list):
@@ -139,8 +145,7 @@ def old_results(
     """Results that clearing would take: of tools that allow it, all but the last few, oldest first;
     what is hardly longer than the marker stays. `known`: what was found last time."""
     rows = _results(ledger, allowed, OldResults() if known is None else known)
-    old = rows[: -max(1, keep)]
-    return [row for row in old if row.tokens > 2 * len(MARKER) // 4 or row.edit]
+    return [row for row in rows[: -max(1, keep)] if _worth_clearing(row)]
 
 
 def _results(ledger: Ledger, allowed: Callable[[str], bool], known: OldResults) -> list[Row]:
@@ -198,18 +203,30 @@ def _drop_worn(state: State) -> None:
     sums, last = state.results.sums, len(state.results.sums) - max(1, keep) - 1
     if last < 0 or sums[last] < least:
         return  # as nearly always
-    old = _with_a_way_back(state, keep)
-    gone = _freed(state, old) if sum(row.tokens for row in old) >= least else 0
-    account = state.balance() if gone >= least else None
-    if account is None:
+    rows, account = islice(state.results.rows, last + 1), state.balance()
+    first = next((row for row in rows if _worth_clearing(row) and _of_words(row)), None)
+    if account is None or first is None:
         return
-    stays = account.written_again(old[0].entry) - gone
-    price, each = account.rates, account.rates.read * gone
-    drop = price.again * stays + price.read * state.ledger.tokens()  # and a call to fetch it back
-    likely = drop + price.write * account.comes_back * gone
-    open_ = drop + price.write * gone - account.saved  # what savings would not cover
-    ahead = account.warm_run
-    if likely <= WITH_SAVINGS * ahead * each and open_ <= WITHOUT * ahead * each:
+    price, ahead = account.rates, account.warm_run
+    sent, calls = account.written_again(first.entry), price.read * state.ledger.tokens()
+
+    def costs(gone: int) -> float:
+        return price.again * (sent - gone) + calls  # the rest anew, and a call to fetch it back
+
+    def likely_pays(gone: int) -> bool:
+        likely = costs(gone) + price.write * account.comes_back * gone
+        return likely <= WITH_SAVINGS * ahead * (price.read * gone)
+
+    def covered(gone: int) -> bool:
+        open_ = costs(gone) + price.write * gone - account.saved  # what savings would not cover
+        return open_ <= WITHOUT * ahead * (price.read * gone)
+
+    most = sums[last]
+    if not likely_pays(most) or (costs(0) > account.saved and not covered(most)):
+        return  # nor would fewer: so they are seldom looked at one by one
+    old = _with_a_way_back(state, keep)
+    gone = _freed(state, old)
+    if gone >= least and likely_pays(gone) and covered(gone):
         why = f"layer 2 dropped worn results: {gone:,} tokens that no answer needed"
         _replace(state, old, why)
 

@@ -23,6 +23,7 @@ TELLING = 12  # characters that a line has at least to be looked up by
 PLACES = 6  # of the same line that are tried, the latest first
 SHOWN = 40  # characters of a line that is quoted to find a place
 _NUMBER_ENDS = ("→", "\t")
+_NUMBERED = re.compile(r" *([0-9]{1,7})[→\t]")  # what Read, or `cat -n`, puts before a line
 _SEARCHED = re.compile(r":\d+:")  # what a search puts between a path and its words
 _OWN: Key = (-1, -1)
 
@@ -40,8 +41,12 @@ class _Lines:
         raw = text.split("\n")
         if not any(end in text for end in _NUMBER_ENDS):
             return cls(label, raw, [0] * len(raw))
-        numbers, bare = zip(*map(_numbered, raw), strict=True)
-        return cls(label, list(bare), list(numbers))
+        numbers, bare, numbered = list[int](), list[str](), _NUMBERED.match
+        for line in raw:
+            found = numbered(line)
+            numbers.append(int(found[1]) if found else 0)
+            bare.append(line[found.end() :] if found else line)
+        return cls(label, bare, numbers)
 
     def named(self, first: int, count: int) -> str:
         """`lines 10-40`, where the lines have numbers; others may follow at the end."""
@@ -60,17 +65,6 @@ class _Lines:
         at = next((n for n, line in enumerate(lines) if len(line) >= TELLING), 0)
         words = lines[at] if len(lines[at]) <= SHOWN else lines[at][: SHOWN - 1] + "…"
         return f"from {words!r} on" if at == 0 else f"around {words!r}"
-
-
-def _numbered(line: str) -> tuple[int, str]:
-    """The number that Read, or `cat -n`, puts before a line; 0 if there is none."""
-    if not line[:1].isdigit() and line[:1] != " ":
-        return 0, line  # most lines
-    bare = line.lstrip(" ")
-    digits = len(bare) - len(bare.lstrip("0123456789"))
-    if 0 < digits < 8 and bare[digits : digits + 1] in _NUMBER_ENDS:
-        return int(bare[:digits]), bare[digits + 1 :]
-    return 0, line
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,13 +108,15 @@ class Folding:
         """A block of the view, as it stands there."""
         same = self._lines_in(text)
         lines = self._known[key] = _Lines(label, same.bare, same.numbers)
+        places = self._places
         for place, bare in enumerate(lines.bare):
             if len(bare) >= TELLING and len(bare.strip()) >= TELLING:
-                found = self._places.get(bare)
+                found = places.get(bare)
                 if found is None:
-                    found = self._places[bare] = self._places_of(bare) if self._before else []
+                    found = places[bare] = self._places_of(bare) if self._before else []
                 found.append((key, place))
-                del found[:-PLACES]
+                if len(found) > PLACES:
+                    del found[:-PLACES]
 
     def _lines_in(self, text: str) -> _Lines:
         if self._split is None or self._split[0] is not text:

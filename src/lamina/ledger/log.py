@@ -23,7 +23,7 @@ from typing import Any, cast
 import msgspec
 
 from lamina.errors import LedgerError, SessionBusy
-from lamina.ledger.places import failing_as, open_private, private_folder
+from lamina.ledger.places import failing_as, open_to_append
 from lamina.messages import Json
 
 CARD = "agent"  # state entry: what is known of the agent whose ledger this is
@@ -308,9 +308,7 @@ def sync(fd: int) -> None:
 
 def _open_locked(path: Path) -> int:
     try:
-        private_folder(path.parent)
-        new = not path.exists()
-        fd = open_private(path, os.O_RDWR | os.O_APPEND | os.O_CREAT)
+        fd, new = open_to_append(path)
     except OSError as error:
         raise LedgerError(
             f"Can't open the session file {path} for writing: {error.strerror}. "
