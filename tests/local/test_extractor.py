@@ -1026,3 +1026,18 @@ def test_what_shall_be_forgotten_is_no_part_of_what_is_kept(said: str, words: st
     found = only(typed(said))
     assert found.body.strip() == words
     assert kept(found, trusting(said)).decision == "accept"
+
+
+@pytest.mark.spec("L5.8")
+def test_a_fact_in_the_users_own_words_is_kept_as_their_message_where_it_is_no_plain_statement() -> (
+    None
+):
+    said = "I agreed with Ana to limit calls after 7 PM from June 5, is that a good idea?"
+    found, gate = only(typed(said, uuid="u")), trusting(said)
+    store: Any = Judging(gate)
+    assert found.type == "project"
+    assert decide(found, gate).decision == "inbox"
+    saved = in_their_words(store, found)
+    assert saved.type == "project"
+    assert "limit calls after 7 PM" in saved.body
+    assert decide(saved, gate).decision == "accept"
