@@ -65,10 +65,10 @@ def evidence_for(
 
 
 def in_their_words(store: MemoryStore, proposal: Proposal, base: Memory | None = None) -> Proposal:
-    """A memory of the user's word, named and described by their own sentence, whatever a model called
-    it; where the model worded it anew, or a fact is no plain statement, their whole sentences stand
-    there instead, if that is what keeps it from being taken. What explains it stays, and so do the lines of `base`, the memory
-    that it changes."""
+    """A memory of the user's word, named and described by their own sentence, whatever a model
+    called it; where the model worded it anew, or a fact is no plain statement, their whole sentences
+    stand there instead, if that is what keeps it from being taken. What explains it stays, and so do
+    the lines of `base`, the memory that it changes."""
     if base is None:
         return _worded(store, proposal)
     standing = {*filter(None, map(wording.fold, base.body.splitlines()))}
