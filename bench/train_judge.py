@@ -38,6 +38,9 @@ LEAST_HIDDEN = 3  # … and for the hidden layer
 HIDDEN = 32
 ROUNDS = 5
 LABELS = ("none", *judge.TYPES)
+LASTING = DATA / "extract_lasting.jsonl"
+BY = {"author": 1.0, "forms": 0.3, "writers": 0.15}  # what a label counts
+LINES = (1.0, 0.5, 0.0, -0.5, -1.0, -1.5)
 LABELLED = ("extraction_dev", "extract_blind_a", "extract_blind_c")
 
 
@@ -74,6 +77,10 @@ def _service_calls() -> Iterator[tuple[str, extract_real.Talk]]:
 
 
 def examples(row: dict[str, Any]) -> Iterator[Example]:
+    yield from (_example(*one) for one in sentences_of(row))
+
+
+def sentences_of(row: dict[str, Any]) -> Iterator[tuple[list[Sentence], int, str]]:
     """Every sentence of a message, labelled by the span that it lies in."""
     if "messages" in row:  # the bench's own format: a sentence with a word to be found is the one
         given = [{**m, "uuid": str(i)} for i, m in enumerate(row["messages"])]
@@ -86,7 +93,7 @@ def examples(row: dict[str, Any]) -> Iterator[Example]:
             if sentence.material or sentence.document:
                 continue
             label = _by_words(sentence, wanted) if "messages" in row else _by_span(sentence, row)
-            yield _example(message, place, label)
+            yield message, place, label
 
 
 def _by_words(sentence: Sentence, wanted: Sequence[tuple[str, list[str]]]) -> str:
@@ -109,6 +116,84 @@ def _by_span(sentence: Sentence, row: dict[str, Any]) -> str:
 def _example(message: list[Sentence], place: int, label: str) -> Example:
     words, parts = seen(message, place)
     return Example(words, parts, judge.meaning(message[place].text), LABELS.index(label))
+
+
+# --- which statements last ---
+
+
+@dataclass(slots=True)
+class Statement:
+    """A sentence of real talk that somebody read, and how likely they hold it for durable."""
+
+    kind: str
+    seen: list[int]
+    lasts: float
+    weight: float
+
+
+def statements() -> Iterator[Statement]:
+    """Of the half for learning: what the author labelled by the readers' guide (1 durable, ½ hard to
+    say, 0 not), and, for less, what the forms of the time kept."""
+    rows = map(json.loads, LASTING.read_text().splitlines())
+    labels = {(row["kind"], row["statement"]): row for row in rows}
+    for kind, name, talk in extract_real.talk():
+        if extract_real.half(name) != "dev":
+            continue
+        for _, group in groupby(typed_sentences(talk, SAID), key=lambda s: s.message):
+            message = list(group)
+            for place, sentence in enumerate(message):
+                row = labels.pop((kind, extract_real.mark(sentence.text)), None)
+                if row:
+                    yield _statement(kind, message, place, row["lasts"], row["by"])
+
+
+def written(rows: Sequence[dict[str, Any]]) -> Iterator[Statement]:
+    """Statements that the writers made up, most of them at work: what looks durable there and is not."""
+    for row in rows:
+        for message, place, label in sentences_of(row):
+            if judge.is_statement(message[place]):
+                yield _statement("written", message, place, float(label != "none"), "writers")
+
+
+def _statement(kind: str, message: list[Sentence], place: int, lasts: float, by: str) -> Statement:
+    seen = {*judge.seen(message, place)[0], *judge.marks(message[place])}
+    return Statement(kind, sorted(seen), lasts, BY[by])
+
+
+def lasting(found: Sequence[Statement]) -> dict[str, Any]:
+    """A weight a bucket, learned from both sides of what is hard to say."""
+    both = [(one, side) for one in found for side in (True, False) if one.lasts != (not side)]
+    at = np.cumsum([0, *(len(one.seen) for one, _ in both)])
+    columns = [bucket for one, _ in both for bucket in one.seen]
+    rows = sparse.csr_matrix((np.ones(len(columns)), columns, at), shape=(len(both), BUCKETS))
+    weights = [one.weight * (one.lasts if side else 1 - one.lasts) for one, side in both]
+    model = LogisticRegression(C=0.1, max_iter=500)
+    model.fit(rows, [side for _, side in both], sample_weight=weights)
+    step = np.abs(model.coef_).max() / 127
+    return {
+        "lasting": np.rint(model.coef_[0] / step).astype(np.int8),
+        "lasting_step": np.float32(step),
+        "lasting_bias": np.float32(model.intercept_[0]),
+    }
+
+
+def lasting_by_kind(found: Sequence[Statement]) -> None:
+    """What each kind of talk gets from the others: of what the author labelled there, how many of the
+    durable ones are above a line, and how many of those above it are not durable at all."""
+    for left in sorted({one.kind for one in found} - {"written"}):
+        table = lasting([one for one in found if one.kind != left])
+        labelled = [one for one in found if one.kind == left and one.weight == BY["author"]]
+        durable = sum(one.lasts == 1 for one in labelled)
+        for line in LINES:
+            above = [
+                one.lasts
+                for one in labelled
+                if table["lasting"][one.seen].sum(dtype=np.int32) * table["lasting_step"]
+                + table["lasting_bias"]
+                >= line
+            ]
+            sums = f"{above.count(1)} of {durable} durable, {above.count(0.5)} hard to say"
+            print(f"{left} left out, from {line:+}: {sums}, {above.count(0)} not")
 
 
 def learn(found: Sequence[Example]) -> dict[str, Any]:
@@ -175,9 +260,17 @@ def main() -> None:
         "--write", action="store_true", help="store the table that was learned from all"
     )
     parser.add_argument("--no-check", action="store_true", help="skip the check by writer")
+    parser.add_argument("--lasting", action="store_true", help="learn only which statements last")
     options = parser.parse_args()
     writers = {path.stem: of_writer(path) for path in sorted(DATA.glob("judge_*.jsonl"))}
     more = [row for name in LABELLED for row in of_writer(DATA / f"{name}.jsonl")]
+    made_up = [row for rows in writers.values() for row in rows] + more
+    told = [*statements(), *written(made_up)]
+    lasting_by_kind(told)
+    if options.lasting:
+        if options.write:
+            np.savez_compressed(TABLE, **{**judge.table(), **lasting(told)})
+        return
     learned = {name: [e for row in rows for e in examples(row)] for name, rows in writers.items()}
     base = [e for row in more for e in examples(row)] + real_talk()
     if not options.no_check:
@@ -188,7 +281,7 @@ def main() -> None:
                 print(f"{name}: {score(rows)}", flush=True)
     if options.write:
         table = learn([*base, *(e for found in learned.values() for e in found)])
-        np.savez_compressed(TABLE, **table)
+        np.savez_compressed(TABLE, **table, **lasting(told))
         print(f"{TABLE.name}: {TABLE.stat().st_size:,} bytes")
 
 

@@ -1026,3 +1026,50 @@ def test_what_shall_be_forgotten_is_no_part_of_what_is_kept(said: str, words: st
     found = only(typed(said))
     assert found.body.strip() == words
     assert kept(found, trusting(said)).decision == "accept"
+
+
+@pytest.mark.spec("L5.8")
+def test_a_fact_in_the_users_own_words_is_kept_as_their_message_where_it_is_no_plain_statement() -> (
+    None
+):
+    said = "I agreed with Ana to limit calls after 7 PM from June 5, is that a good idea?"
+    found, gate = only(typed(said, uuid="u")), trusting(said)
+    store: Any = Judging(gate)
+    assert found.type == "project"
+    assert decide(found, gate).decision == "inbox"
+    saved = in_their_words(store, found)
+    assert saved.type == "project"
+    assert "limit calls after 7 PM" in saved.body
+    assert decide(saved, gate).decision == "accept"
+
+
+@pytest.mark.spec("L5.8")
+@pytest.mark.parametrize(
+    ("said", "kind"),
+    [
+        ("I'm worried about the mortgage, since my bank raised the rate to 6% in June.", "user"),
+        ("I'm preparing for my driving test with Marek on April 9.", "project"),
+        ("By the way, I've had my Nikon D750 on four trips now.", "user"),
+        ("I'm considering a Master's in Hydrology at the University of Leeds.", "user"),
+    ],
+)
+def test_a_statement_in_a_form_that_nobody_foresaw_is_kept_if_it_reads_as_if_it_lasts(
+    said: str, kind: str
+) -> None:
+    found = only(typed(said, uuid="u"))
+    assert found.type == kind
+    assert kept(found, trusting(said)).decision == "accept"
+
+
+@pytest.mark.spec("L5.8")
+@pytest.mark.parametrize(
+    "said",
+    [
+        "I was told that a taxi to my hotel takes an hour.",
+        "I'll look at the options that you gave me.",
+        "I'm not sure if my code is right.",
+        "Anna's brother drives a red car and works in Leeds.",
+    ],
+)
+def test_what_only_looks_like_such_a_statement_is_not(said: str) -> None:
+    assert extract([typed(said)], now=NOW) == []

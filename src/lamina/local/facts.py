@@ -130,7 +130,7 @@ def telling(sentence: Sentence, rules: Cues) -> Find | None:
     told = of_user or settled or planned
     if not told or (PATH.search(plain) and not (settled or named)):
         return None
-    if any(other.search(plain) for other in (_FOR_NOW, _AT_WORK, _NOT_MEANT)):
+    if of_the_task(plain):
         return None
     asked = _REQUEST.match(plain)
     start = max(plain.rfind(mark, 0, told.start() + 1) for mark in (", ", "; ")) + 1 if asked else 0
@@ -150,6 +150,11 @@ def telling(sentence: Sentence, rules: Cues) -> Find | None:
         kind, certain = "feedback", True
     bar = _ONLY_NAMED if told is named and not told[0].startswith("I") else None
     return Find(kind, text, (sentence,), TOLD, why, certain=certain, bar=bar)
+
+
+def of_the_task(plain: str) -> bool:
+    """Said for now, of the work at hand, or in somebody else's part."""
+    return any(other.search(plain) for other in (_FOR_NOW, _AT_WORK, _NOT_MEANT))
 
 
 _ONLY_NAMED = 0.002  # a name beside "my friend" may stand in any story

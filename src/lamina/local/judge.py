@@ -26,6 +26,7 @@ from lamina.local.facts import (
     TICKET,
     UNSETTLED,
     fitting,
+    of_the_task,
 )
 from lamina.local.finding import (
     ASKED,
@@ -141,6 +142,24 @@ def _dates(sentence: Sentence) -> Iterator[str]:
             yield "date bare"
 
 
+def marks(sentence: Sentence) -> list[int]:
+    """The buckets of what shows that a statement lasts, beside its words: names, sums, whose it is."""
+    return _buckets(_marks(sentence))
+
+
+def _marks(sentence: Sentence) -> Iterator[str]:
+    for name, pattern in _MARKS.items():
+        yield f"{name} {min(len(pattern.findall(sentence.text)), 3)}"
+    yield f"of the moment {bool(OF_THE_MOMENT.match(sentence.plain))}"
+    yield f"identifier {bool(IDENTIFIER.search(sentence.plain))}"
+
+
+_MARKS = {
+    name: Listed(f"telling.{name}", flags=re.NOFLAG)
+    for name in ("names", "sums", "numbers", "versions", "own")
+}
+
+
 # How likely it must be: where nine in ten were right with writers whom the judge had not seen …
 _SURE: dict[MemoryType, float] = {
     "feedback": 0.89,
@@ -164,6 +183,8 @@ _MAY_LAST = 0.3  # set by hand on sentences of our own
 # Sentences in German gather less weight for the same certainty.
 _EASIER = {"en": 0.0, "de": 0.05, "zh": 0.0}
 _TELLS = 3  # words that a sentence needs to say by itself what another one leans on
+_TELLING = 5  # words of a statement that says of whom or what
+_LASTS = 0.6  # log-odds; chosen with each kind of talk left out of the learning once
 _FOLLOWS = 0.15  # what comes after a rule and may be part of one belongs to it
 _LIKE: dict[MemoryType, str] = {
     "user": "it reads like something about the user",
@@ -174,9 +195,36 @@ _LIKE: dict[MemoryType, str] = {
 
 
 def judged(message: list[Sentence], place: int, rules: Cues) -> Find | None:
-    """A memory that the judge is sure of."""
+    """A memory that the judge is sure of; else what the user states and reads as if it lasts."""
     sentence = message[place]
     view = opinion(message, place)
+    return _sure(message, place, view, rules) or (
+        _stated(message, place, view) if lasts(sentence, view.words) >= _LASTS else None
+    )
+
+
+def _stated(message: list[Sentence], place: int, view: Opinion) -> Find | None:
+    sentence = message[place]
+    kind = view.type
+    if kind not in ("user", "project") or not is_statement(sentence):
+        return None
+    text = finding.without_opener(sentence.text)
+    return anchored(Find(kind, text, (sentence,), TOLD), message, place)
+
+
+def is_statement(sentence: Sentence) -> bool:
+    """Does the speaker state something of themselves that can be read alone? Learned in English only."""
+    plain = sentence.plain
+    if sentence.lang != "en" or not _I_STATE.match(plain) or len(plain.split()) < _TELLING:
+        return False
+    if not any(_MARKS[one].search(plain) for one in ("names", "own", "sums")):
+        return False  # it names nobody and nothing
+    leans = LEANS_ON.match(plain) or sentence.text.rstrip().endswith((":", "?"))
+    return not (leans or of_the_task(plain) or PATH.search(plain) or classify(plain).asks)
+
+
+def _sure(message: list[Sentence], place: int, view: Opinion, rules: Cues) -> Find | None:
+    sentence = message[place]
     if _forbids(sentence, view.type, rules):
         return None
     against = _speaks_against(sentence, view.type, rules)
@@ -295,6 +343,7 @@ def _misleads(sentence: Sentence, kind: MemoryType, rules: Cues) -> bool:
 _RUNS_IN = Listed("telling.runs_in")
 _NO_SUCH = ("no", "never", "kein", "keine", "keinen")
 _FIRST_PERSON = words("telling.first_person")
+_I_STATE = Listed("telling.i_state")
 _ONE_OFF = Listed("finders.one_off")
 _ANOTHER = Listed("telling.another")
 _SAYING = Listed("telling.saying")
@@ -353,6 +402,7 @@ class Opinion:
 
     worth: float
     type: MemoryType
+    words: Sequence[int] = ()  # the buckets of what was seen
 
 
 def opinion(message: Sequence[Sentence], place: int) -> Opinion:
@@ -369,7 +419,16 @@ def opinion(message: Sequence[Sentence], place: int) -> Opinion:
     both = _chances(scores) + _chances(active @ learned["out"] + learned["out_bias"])
     odds = np.exp(_chances(both / np.float32(2)))
     best = int(odds[1:].argmax())
-    return Opinion(float(1 - odds[0]), TYPES[best])
+    return Opinion(float(1 - odds[0]), TYPES[best], words)
+
+
+def lasts(sentence: Sentence, words: Sequence[int]) -> float:
+    """The log-odds that a statement of the user's lasts."""
+    import numpy as np
+
+    learned = table()
+    found = learned["lasting"][[*words, *marks(sentence)]].sum(dtype=np.int32)
+    return float(found * learned["lasting_step"] + learned["lasting_bias"])
 
 
 def _summed(

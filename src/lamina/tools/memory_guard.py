@@ -11,7 +11,7 @@ import os
 import stat
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -38,6 +38,7 @@ from lamina.messages import Json, text_of
 from lamina.ports import MemoryStore, ToolContext, ToolOutcome, ToolSession, ToolSpec
 from lamina.text import wording
 from lamina.text.asks import asks_to_forget
+from lamina.text.dates import with_absolute_dates
 from lamina.text.origins import typed_parts, untyped_parts
 
 _MOST_QUOTES = 4
@@ -60,10 +61,10 @@ def evidence_for(
 
 
 def in_their_words(store: MemoryStore, proposal: Proposal, base: Memory | None = None) -> Proposal:
-    """A memory of the user's word, named and described by their own sentence, whatever a model called
-    it; where the model worded it anew, their whole sentences stand there instead, if that is what
-    keeps it from being taken. What explains it stays, and so do the lines of `base`, the memory
-    that it changes."""
+    """A memory of the user's word, named and described by their own sentence, whatever a model
+    called it; where the model worded it anew, or a fact is no plain statement, their whole sentences
+    stand there instead, if that is what keeps it from being taken. What explains it stays, and so do
+    the lines of `base`, the memory that it changes."""
     if base is None:
         return _worded(store, proposal)
     standing = {*filter(None, map(wording.fold, base.body.splitlines()))}
@@ -80,21 +81,35 @@ def in_their_words(store: MemoryStore, proposal: Proposal, base: Memory | None =
 
 
 def _worded(store: MemoryStore, proposal: Proposal) -> Proposal:
-    if proposal.type not in ("user", "feedback") or not proposal.evidence:
+    if proposal.type not in ("user", "feedback", "project") or not proposal.evidence:
         return proposal
     lines = [line.strip() for line in proposal.body.splitlines() if line.strip()]
     explained = [line for line in lines if line.startswith(_EXPLAINS)]
     rule = " ".join(one for one in lines if one not in explained) or proposal.description
-    ways = [_called(proposal, rule, proposal.body)]
-    if theirs := store.judge_among(proposal, (), "").theirs:
+    fact = proposal.type == "project"  # may be worded by anybody, as long as it plainly is one
+    ways = [proposal if fact else _called(proposal, rule, proposal.body)]
+    asked = replace(proposal, type="user") if fact else proposal
+    accepted = fact and store.judge_among(proposal, (), "").decision == "accept"
+    if not accepted and (theirs := store.judge_among(asked, (), "").theirs):
         said = wording.fold(" ".join(theirs))  # what it says itself is not explained again
         more = [one for one in explained if wording.fold(one.rpartition(":**")[2]) not in said]
         bodies: tuple[list[str], ...] = (["", *more] if more else [], [])
         ways += [
-            _called(proposal, " ".join(theirs), "\n".join([*theirs, *more, ""])) for more in bodies
+            _called(proposal, " ".join(words), "\n".join([*words, *more, ""]))
+            for words in ([_with_days(proposal, theirs), theirs] if fact else [theirs])
+            for more in bodies
         ]
     taken = (one for one in ways if store.judge_among(one, (), "").decision == "accept")
     return next(taken, proposal)
+
+
+def _with_days(proposal: Proposal, theirs: Sequence[str]) -> list[str]:
+    """Their words, with the days that they name: a fact is read on another day."""
+    try:
+        said = date.fromisoformat(str(proposal.extra["said"]))
+    except (KeyError, ValueError):
+        return [*theirs]
+    return [with_absolute_dates(one, said) for one in theirs]
 
 
 def _called(proposal: Proposal, said: str, body: str) -> Proposal:
