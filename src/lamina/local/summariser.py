@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from lamina.ledger import tokens
 from lamina.local.session_facts import Ran, Said, SessionFacts, Touched, words_in
@@ -112,7 +113,7 @@ def _request(what: SessionFacts, room: int) -> str:
 
 def _concepts(what: SessionFacts, room: int) -> str:
     programs = list(
-        dict.fromkeys(ran.command.split(" ")[0] for ran in what.commands if ran.command)
+        dict.fromkeys(ran.command.split(" ", 1)[0] for ran in what.commands if ran.command)
     )
     lines = [f"Programs used: {', '.join(programs[:30])}"] if programs else []
     said = [m.words for m in what.mentioned.figures.values() if _telling(m.words)]
@@ -121,6 +122,7 @@ def _concepts(what: SessionFacts, room: int) -> str:
     return _fit(lines, room, joined=True)
 
 
+@lru_cache(maxsize=4_096)
 def _telling(words: str) -> bool:
     return any(len(word) > 2 and word.strip(",.:;()'").isalpha() for word in words.split())
 

@@ -293,6 +293,8 @@ def _what(state: State, span: Span) -> SessionFacts:
 def _snips(state: State, span: Span) -> list[tuple[int, int, Json]]:
     """(first, last, edit) of the snips in force within a span."""
     projection = state.ledger.projection
+    if "snip" not in projection.folding:  # all of the record is looked through for them
+        return []
     found = [
         (projection.position[str(edit["first"])], projection.position[str(edit["last"])], edit)
         for edit in projection.active_edits()
