@@ -96,19 +96,18 @@ def likeliest(found: Sequence[Probe], each: int = 12) -> list[Probe]:
 def score(found: Sequence[Probe], view: str) -> Score:
     """Look for every probe's answer in the text of a view."""
     text = _View(view)
-    whole: dict[str, float] = {}
-    kept: dict[str, float] = {}
+    whole, kept = dict.fromkeys(KINDS, 0.0), dict.fromkeys(KINDS, 0.0)
     missed: list[Probe] = []
     for probe in found:
-        kind, weight = probe.kind, probe.weight
-        whole[kind] = whole.get(kind, 0.0) + weight
-        for answer in probe.answers:
+        kind, _, answers, _, weight = probe
+        whole[kind] += weight
+        for answer in answers:
             if text.has(answer, kind):
-                kept[kind] = kept.get(kind, 0.0) + weight
+                kept[kind] += weight
                 break
         else:
             missed.append(probe)
-    shares = {kind: kept.get(kind, 0.0) / whole[kind] for kind in KINDS if kind in whole}
+    shares = {kind: kept[kind] / weight for kind, weight in whole.items() if weight}
     total = sum(KINDS[kind] for kind in shares)
     share = sum(KINDS[kind] * value for kind, value in shares.items()) / total if total else 1.0
     worst = nlargest(10, missed, key=lambda probe: probe.weight)
@@ -151,27 +150,25 @@ class _View:
         """Whether they stand there one after the other: the first may end a longer one, the last begin
         one, those between are whole."""
         first, *whole, last = pieces
-        if whole:
-            rare = min(whole, key=lambda piece: len(self._places.get(piece, ())))
-            starts = [place - 1 - whole.index(rare) for place in self._places.get(rare, ())]
-        else:
-            starts = [place - 1 for piece in self._beginning(last) for place in self._places[piece]]
         found, end = self._pieces, len(pieces) - 1
+        if not whole:
+            return any(found[place - 1].endswith(first) for place in self._beginning(last) if place)
+        rare = min(whole, key=lambda piece: len(self._places.get(piece, ())))
+        starts = [place - 1 - whole.index(rare) for place in self._places.get(rare, ())]
         return any(
-            start >= 0
-            and start + end < len(found)
-            and found[start].endswith(first)
+            found[start].endswith(first)
             and found[start + end].startswith(last)
             and found[start + 1 : start + end] == whole
             for start in starts
+            if 0 <= start < len(found) - end
         )
 
-    def _beginning(self, letters: str) -> Iterator[str]:
-        """Pieces that begin with these."""
-        for place in range(bisect_left(self._ordered, letters), len(self._ordered)):
-            if not self._ordered[place].startswith(letters):
-                return
-            yield self._ordered[place]
+    def _beginning(self, letters: str) -> Iterator[int]:
+        """Places of the pieces that begin with these."""
+        at = bisect_left(self._ordered, letters)
+        while at < len(self._ordered) and self._ordered[at].startswith(letters):
+            yield from self._places[self._ordered[at]]
+            at += 1
 
 
 @lru_cache(maxsize=16_384)

@@ -77,7 +77,7 @@ def nine_parts(
         room = (used[key] if key in used else int(budget * _SHARES[key])) + spare
         own = (model or {}).get(key, "").strip() if key in MODEL_PARTS else ""
         if key == "files":
-            shown = words_in("\n".join([kept, *bodies.values()]))
+            shown = _kept_words(kept) | words_in("\n".join(bodies.values()))
             body = _files(what, room, shown)
         else:
             body = "" if own and key == "next" else made[key](what, room)
@@ -91,6 +91,12 @@ def nine_parts(
         title = UP_TO_HEADINGS.get(key, heading) if up_to else heading
         lines.append(f"## {number}. {title}\n{bodies[key] or '(nothing)'}")
     return "\n\n".join(lines)
+
+
+@lru_cache(maxsize=1)
+def _kept_words(kept: str) -> frozenset[str]:
+    """Of what stays in the view, whatever the summary's size."""
+    return words_in(kept)
 
 
 def ref(entry: str) -> str:
