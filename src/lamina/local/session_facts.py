@@ -143,6 +143,8 @@ class _Heard:
         self._names, self._figures = _Tally(), _Tally()
 
     def of(self, messages: Sequence[Json]) -> Mentions:
+        """Each message that mentions it counts once, less the older it is; words and calls count
+        more than results that were only seen."""
         count = len(messages)
         for number in range(self._read_until, count):
             entry, name = messages[number], str(messages[number]["uuid"])
@@ -217,12 +219,6 @@ class SessionFacts:
     @property
     def open_tasks(self) -> list[str]:
         return [what for status, what in self.tasks if status not in ("completed", "done")]
-
-
-def mentions(messages: Sequence[Json]) -> Mentions:
-    """Each message that mentions it counts once, less the older it is; words and calls count more
-    than results that were only seen."""
-    return _Heard().of(messages)
 
 
 def _around(text: str, start: int, end: int) -> str:
