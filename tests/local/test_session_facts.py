@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lamina.local.session_facts import SessionReader, mentions, session_facts, telling_line
+from lamina.local.session_facts import SessionReader, session_facts, telling_line
 from lamina.messages import text, tool_result, tool_use
 
 
@@ -146,7 +146,7 @@ def test_names_rank_by_what_was_said_or_done_with_them_and_how_lately() -> None:
         *call("b", "Edit", "ok", n=4, file_path="src/b.py", new_string="def tower(newName): ..."),
         said("assistant", text("Done with newName."), n=6),
     ]
-    names = mentions(entries).names
+    names = session_facts(entries).mentioned.names
     assert list(names) == ["newName", "tower", "old_name", "seen_name"]
     assert names["newName"].file == "src/b.py"
     assert names["seen_name"].file == "src/a.py"
@@ -159,7 +159,7 @@ def test_figures_come_with_their_words_and_are_no_lines_times_or_parameters() ->
         *call("a", "Read", listing, n=1, file_path="a.py", limit=2_000),
         said("assistant", text("It took 1,250 ms in v1.2.3."), n=3),
     ]
-    figures = mentions(entries).figures
+    figures = session_facts(entries).mentioned.figures
     assert set(figures) == {"1,250 ms", "8080"}
     assert figures["1,250 ms"].words == "It took 1,250 ms in v1.2.3."
     assert figures["8080"].words.startswith("listening on port 8080")

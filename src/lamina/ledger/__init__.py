@@ -75,9 +75,7 @@ class Shared(Sequence[T]):
         return chain.from_iterable(self._parts())
 
     def __reversed__(self) -> Iterator[T]:
-        yield from reversed(self._last)
-        for part in reversed(self._full):
-            yield from reversed(part)
+        return chain.from_iterable(map(reversed, reversed(self._parts())))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Sequence) and list(self) == list(cast("Sequence[Any]", other))

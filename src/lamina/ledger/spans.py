@@ -90,9 +90,8 @@ def tail_border(
     allowed = set(borders(projection, answers=answers))
     total = words = 0
     chosen: int | None = None
-    by_entry = [list(group) for _, group in groupby(projection.rows, key=lambda row: row.entry)]
-    for group in reversed(by_entry):
-        position = group[0].entry
+    for position, rows in groupby(reversed(projection.rows), key=lambda row: row.entry):
+        group = list(rows)
         total += sum(row.tokens for row in group)
         words += any(row.block.get("type") == "text" for row in group)
         if total > most:

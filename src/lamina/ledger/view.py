@@ -46,6 +46,7 @@ class Projection:
         self.tokens = 0  # estimate of all rows
         self._keys = array("q")  # row.entry of each row, for bisection
         self.folds: list[tuple[int, int]] = []  # spans (first and last entry) of those in force
+        self.folding: set[str] = set()  # layers that ever folded anything
         # Blocks (entry, number) that others lean on: by which edit these were put where.
         self._leant_on: dict[tuple[int, int], tuple[tuple[int, int, str], ...]] = {}
         self._lent = False  # a branch has the same of these
@@ -71,6 +72,8 @@ class Projection:
             if entry.get("op") == "revoke":
                 self._rebuild()
             else:
+                if entry.get("op") == "fold":
+                    self.folding.add(str(entry.get("layer")))
                 self.edited.append(self._apply(entry))
                 self._touch(self.edited[-1])
 
@@ -141,6 +144,7 @@ class Projection:
         other, row = Projection(), bisect_left(self._keys, end)
         other.entries, other.position = self.entries.copy(end), self.position.branch(end)
         other.frame, other.inert, other.folds = self.frame, dict(self.inert), list(self.folds)
+        other.folding = set(self.folding)
         other.rows, other._keys = self.rows.copy(row), self._keys[:row]
         other.tokens = self.tokens - sum(gone.tokens for gone in self.rows[row:])
         other._joiner = self._joined().copy()

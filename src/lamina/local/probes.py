@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from heapq import nlargest
+from typing import NamedTuple
 
-from lamina.local.session_facts import SessionFacts, in_order, session_facts, words_in
+from lamina.local.session_facts import SessionFacts, session_facts, words_in
 from lamina.messages import Json
 from lamina.text.lists import Listed
 
@@ -43,8 +46,7 @@ _ORDER = Listed("finders.demand")
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
 
 
-@dataclass(frozen=True, slots=True)
-class Probe:
+class Probe(NamedTuple):
     kind: str
     question: str
     answers: Sequence[str]  # any of them, found in the view, answers it
@@ -93,50 +95,50 @@ def likeliest(found: Sequence[Probe], each: int = 12) -> list[Probe]:
 
 def score(found: Sequence[Probe], view: str) -> Score:
     """Look for every probe's answer in the text of a view."""
-    text = _View.of(view)
-    whole: dict[str, float] = {}
-    kept: dict[str, float] = {}
+    text = _View(view)
+    whole, kept = dict.fromkeys(KINDS, 0.0), dict.fromkeys(KINDS, 0.0)
     missed: list[Probe] = []
     for probe in found:
-        kind, weight = probe.kind, probe.weight
-        whole[kind] = whole.get(kind, 0.0) + weight
-        for answer in probe.answers:
+        kind, _, answers, _, weight = probe
+        whole[kind] += weight
+        for answer in answers:
             if text.has(answer, kind):
-                kept[kind] = kept.get(kind, 0.0) + weight
+                kept[kind] += weight
                 break
         else:
             missed.append(probe)
-    shares = {kind: kept.get(kind, 0.0) / whole[kind] for kind in KINDS if kind in whole}
+    shares = {kind: kept[kind] / weight for kind, weight in whole.items() if weight}
     total = sum(KINDS[kind] for kind in shares)
     share = sum(KINDS[kind] * value for kind, value in shares.items()) / total if total else 1.0
-    missed.sort(key=lambda probe: -probe.weight)
-    return Score(share, shares, len(found), tuple(probe.question for probe in missed[:10]))
+    worst = nlargest(10, missed, key=lambda probe: probe.weight)
+    return Score(share, shares, len(found), tuple(probe.question for probe in worst))
 
 
-@dataclass(frozen=True, slots=True)
 class _View:
-    """The text of a view, and its words: most of what is missing is known by these."""
+    """The text of a view, and where its pieces stand: of thousands of answers most are not there, and
+    to look for each in all of the text takes far longer than to look for a piece of it."""
 
-    text: str
-    words: frozenset[str]
-    ordered: list[str]
-
-    @classmethod
-    def of(cls, view: str) -> _View:
-        text = folded(view)
-        words = words_in(text)
-        return cls(text, words, sorted(words))
+    def __init__(self, view: str) -> None:
+        self._text = folded(view)
+        self._pieces = self._text.split(" ")
+        self._places: dict[str, list[int]] = {}
+        for place, piece in enumerate(self._pieces):
+            self._places.setdefault(piece, []).append(place)
+        self._ordered = sorted(self._places)
+        self._once = " ".join(self._ordered)  # what has no space in it stands there too
+        self.words = words_in(self._once)
 
     def has(self, answer: str, kind: str) -> bool:
         """Is it there? A name inside another, or a number inside another number, is not."""
         if kind == "names" or (kind == "numbers" and answer.isalnum()):
             return answer.casefold() in self.words
-        answer = folded(answer)
+        text, pieces, words = _read(answer)
         if kind != "numbers":
-            return self._may_have(answer) and answer in self.text
-        if not self.words >= words_in(answer):
-            return False
-        text, at = self.text, self.text.find(answer)
+            return self._has_all(pieces) if len(pieces) > 1 else text in self._once
+        return self.words.issuperset(words) and self._has_number(text)
+
+    def _has_number(self, answer: str) -> bool:
+        text, at = self._text, self._text.find(answer)
         while at >= 0:
             before, after = text[max(0, at - 1) : at], text[at + len(answer) : at + len(answer) + 1]
             if not before.isdigit() and not (after.isdigit() and answer[-1].isdigit()):
@@ -144,14 +146,36 @@ class _View:
             at = text.find(answer, at + 1)
         return False
 
-    def _may_have(self, answer: str) -> bool:
-        """Whether all its words are there; the first may end a longer one, the last begin one."""
-        _, *words = in_order(answer) or [""]
-        if not words:
-            return True
-        at = bisect_left(self.ordered, words[-1])
-        begun = at < len(self.ordered) and self.ordered[at].startswith(words[-1])
-        return begun and self.words.issuperset(words[:-1])
+    def _has_all(self, pieces: Sequence[str]) -> bool:
+        """Whether they stand there one after the other: the first may end a longer one, the last begin
+        one, those between are whole."""
+        first, *whole, last = pieces
+        found, end = self._pieces, len(pieces) - 1
+        if not whole:
+            return any(found[place - 1].endswith(first) for place in self._beginning(last) if place)
+        rare = min(whole, key=lambda piece: len(self._places.get(piece, ())))
+        starts = [place - 1 - whole.index(rare) for place in self._places.get(rare, ())]
+        return any(
+            found[start].endswith(first)
+            and found[start + end].startswith(last)
+            and found[start + 1 : start + end] == whole
+            for start in starts
+            if 0 <= start < len(found) - end
+        )
+
+    def _beginning(self, letters: str) -> Iterator[int]:
+        """Places of the pieces that begin with these."""
+        at = bisect_left(self._ordered, letters)
+        while at < len(self._ordered) and self._ordered[at].startswith(letters):
+            yield from self._places[self._ordered[at]]
+            at += 1
+
+
+@lru_cache(maxsize=16_384)
+def _read(answer: str) -> tuple[str, list[str], frozenset[str]]:
+    """As it is looked for, its pieces and its words. The same ones are looked for again and again."""
+    text = folded(answer)
+    return text, text.split(" "), words_in(text)
 
 
 def folded(text: str) -> str:
@@ -216,15 +240,17 @@ def _errors(span: SessionFacts) -> list[Probe]:
 
 
 def _constraints(span: SessionFacts) -> list[Probe]:
-    found: list[Probe] = []
-    for said in span.asked:
-        for sentence in _SENTENCE.split(said.text):
-            words = sentence.strip()
-            if 12 <= len(words) <= 240 and _ORDER.search(words):
-                found.append(
-                    Probe("constraints", f"What did the user demand: {words}?", [words], said.entry)
-                )
-    return found
+    return [
+        Probe("constraints", f"What did the user demand: {words}?", [words], said.entry)
+        for said in span.asked
+        for words in _demands(said.text)
+    ]
+
+
+@lru_cache(maxsize=4_096)
+def _demands(text: str) -> list[str]:
+    found = [sentence.strip() for sentence in _SENTENCE.split(text)]
+    return [words for words in found if 12 <= len(words) <= 240 and _ORDER.search(words)]
 
 
 def _tasks(span: SessionFacts) -> list[Probe]:

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from heapq import nlargest
+from operator import itemgetter
 from typing import Any, cast
 
 from lamina.messages import Block, Json, as_object, dicts, text_of
@@ -100,59 +101,68 @@ class Mentions:
     figures: dict[str, Mention] = field(default_factory=dict[str, Mention])
 
 
-@dataclass(frozen=True, slots=True)
-class _Mentioned:
-    """What one block mentions."""
+class _Tally:
+    """Mentions of names, or of figures. Each weighs less the older it is, so that they are added up
+    for every stretch anew; what they say is read once."""
 
-    path: str
-    done: bool  # said or done, not only seen
-    names: tuple[str, ...]
-    figures: dict[str, str]  # with the words around them, where these count
+    def __init__(self) -> None:
+        self._told: dict[str, tuple[str, str, str]] = {}  # file, words, entry of the last one
+        self._numbers: dict[str, int] = {}
+        self._which: list[int] = []
+        self._weighs: list[int] = []  # twice the message's number; one more where it was done
 
-    def count(self, found: Mentions, weight: float, entry: str) -> None:
-        for name in self.names:
-            mention = found.names.get(name)
-            if mention is None:
-                mention = found.names[name] = Mention()
-            mention.weight += weight
-            mention.file = self.path or mention.file
-            mention.entry = entry
-        for figure, words in self.figures.items():
-            mention = found.figures.get(figure)
-            if mention is None:
-                mention = found.figures[figure] = Mention()
-            mention.weight += weight
-            mention.entry = entry
-            mention.words = words or mention.words
+    def add(self, found: Mapping[str, str], path: str, weighs: int, entry: str) -> None:
+        for name, words in found.items():
+            number = self._numbers.get(name)
+            if number is None:
+                number = self._numbers[name] = len(self._numbers)
+                self._told[name] = (path, words, entry)
+            else:
+                file, around, _ = self._told[name]
+                self._told[name] = (path or file, words or around, entry)
+            self._which.append(number)
+            self._weighs.append(weighs)
+
+    def ranked(self, weights: Sequence[float]) -> dict[str, Mention]:
+        """The heaviest: what comes after so many is in no summary, and weighs next to nothing."""
+        sums = [0.0] * len(self._numbers)
+        for number, weighs in zip(self._which, self._weighs, strict=True):
+            sums[number] += weights[weighs]
+        found = nlargest(_MOST, zip(self._numbers, sums, strict=True), key=itemgetter(1))
+        return {name: Mention(weight, *self._told[name]) for name, weight in found}
 
 
 class _Heard:
     """What messages mention, each read once: of a stretch that grows only the new ones."""
 
     def __init__(self) -> None:
-        self._blocks: list[list[_Mentioned]] = []  # by message
+        self._read_until = 0
         self._paths: dict[str, str] = {}
         self._shaped: dict[str, bool] = {}
-        self._figures: set[str] = set()
+        self._known: set[str] = set()  # figures
+        self._names, self._figures = _Tally(), _Tally()
 
     def of(self, messages: Sequence[Json]) -> Mentions:
-        for entry in messages[len(self._blocks) :]:
-            read = [self._read(*block) for block in _words(entry, self._paths)]
-            self._blocks.append([block for block in read if block.names or block.figures])
-        found = Mentions()
-        for number, entry in enumerate(messages):
-            age, name = (len(messages) - number) ** -0.5, str(entry["uuid"])
-            for block in self._blocks[number]:
-                block.count(found, age * (_DONE if block.done else _SEEN), name)
-        found.names = _ranked(found.names)
-        found.figures = _ranked(found.figures)
-        return found
+        """Each message that mentions it counts once, less the older it is; words and calls count
+        more than results that were only seen."""
+        count = len(messages)
+        for number in range(self._read_until, count):
+            entry, name = messages[number], str(messages[number]["uuid"])
+            for words, path, done in _words(entry, self._paths):
+                weighs = 2 * number + done
+                self._names.add(
+                    self._names_in(words, defined=done and bool(path)), path, weighs, name
+                )
+                self._figures.add(self._figures_in(words, done=done), "", weighs, name)
+        self._read_until = count
+        weights = [
+            (count - number) ** -0.5 * by for number in range(count) for by in (_SEEN, _DONE)
+        ]
+        return Mentions(self._names.ranked(weights), self._figures.ranked(weights))
 
-    def _read(self, words: str, path: str, done: bool) -> _Mentioned:
+    def _names_in(self, words: str, *, defined: bool) -> dict[str, str]:
         names = [word for word in dict.fromkeys(_NAME.findall(words)) if self._is_name(word)]
-        defined = _DEFINED.findall(words) if done and path else ()
-        figures = self._figures_in(words, done=done)
-        return _Mentioned(path, done, tuple(dict.fromkeys([*names, *defined])), figures)
+        return dict.fromkeys([*names, *_DEFINED.findall(words)] if defined else names, "")
 
     def _is_name(self, word: str) -> bool:
         known = self._shaped.get(word)
@@ -167,9 +177,9 @@ class _Heard:
             figure = match[0].strip()
             if figure in found or sum(map(str.isdigit, figure)) < (2 if done else 3):
                 continue
-            told = done or figure not in self._figures
+            told = done or figure not in self._known
             found[figure] = _around(words, match.start(), match.end()) if told else ""
-        self._figures.update(found)
+        self._known.update(found)
         return found
 
 
@@ -211,17 +221,6 @@ class SessionFacts:
         return [what for status, what in self.tasks if status not in ("completed", "done")]
 
 
-def mentions(messages: Sequence[Json]) -> Mentions:
-    """Each message that mentions it counts once, less the older it is; words and calls count more
-    than results that were only seen."""
-    return _Heard().of(messages)
-
-
-def _ranked(found: dict[str, Mention]) -> dict[str, Mention]:
-    """The heaviest: what comes after so many is in no summary, and weighs next to nothing."""
-    return dict(nlargest(_MOST, found.items(), key=lambda item: item[1].weight))
-
-
 def _around(text: str, start: int, end: int) -> str:
     """A few whole words of the same line before and after a figure."""
     before = text[max(0, start - 45) : start].rpartition("\n")
@@ -255,11 +254,7 @@ def _words(entry: Json, paths: dict[str, str]) -> Iterable[tuple[str, str, bool]
 
 
 def words_in(text: str) -> frozenset[str]:
-    return frozenset(in_order(text))
-
-
-def in_order(text: str) -> list[str]:
-    return _WORD.findall(text)
+    return frozenset(_WORD.findall(text))
 
 
 def texts_in(value: Any) -> Iterator[str]:
@@ -442,10 +437,10 @@ def _ran(result: SessionFacts, command: str, code: int | None, text: str, uuid: 
 def _exit_code(text: str, meta: Mapping[str, Any], *, failed: bool) -> int | None:
     if isinstance(meta.get("exit_code"), int):
         return meta["exit_code"]
+    if not failed:
+        return 0
     found = _EXIT.search(text[:300]) or _EXIT.search(text[-300:])
-    if found and failed:
-        return int(found[1])
-    return 1 if failed else 0
+    return int(found[1]) if found else 1
 
 
 def telling_line(text: str, *, bad: bool) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from lamina.ledger import tokens
 from lamina.local.session_facts import Ran, Said, SessionFacts, Touched, words_in
@@ -76,7 +77,7 @@ def nine_parts(
         room = (used[key] if key in used else int(budget * _SHARES[key])) + spare
         own = (model or {}).get(key, "").strip() if key in MODEL_PARTS else ""
         if key == "files":
-            shown = words_in("\n".join([kept, *bodies.values()]))
+            shown = _kept_words(kept) | words_in("\n".join(bodies.values()))
             body = _files(what, room, shown)
         else:
             body = "" if own and key == "next" else made[key](what, room)
@@ -90,6 +91,12 @@ def nine_parts(
         title = UP_TO_HEADINGS.get(key, heading) if up_to else heading
         lines.append(f"## {number}. {title}\n{bodies[key] or '(nothing)'}")
     return "\n\n".join(lines)
+
+
+@lru_cache(maxsize=1)
+def _kept_words(kept: str) -> frozenset[str]:
+    """Of what stays in the view, whatever the summary's size."""
+    return words_in(kept)
 
 
 def ref(entry: str) -> str:
@@ -112,7 +119,7 @@ def _request(what: SessionFacts, room: int) -> str:
 
 def _concepts(what: SessionFacts, room: int) -> str:
     programs = list(
-        dict.fromkeys(ran.command.split(" ")[0] for ran in what.commands if ran.command)
+        dict.fromkeys(ran.command.split(" ", 1)[0] for ran in what.commands if ran.command)
     )
     lines = [f"Programs used: {', '.join(programs[:30])}"] if programs else []
     said = [m.words for m in what.mentioned.figures.values() if _telling(m.words)]
@@ -121,6 +128,7 @@ def _concepts(what: SessionFacts, room: int) -> str:
     return _fit(lines, room, joined=True)
 
 
+@lru_cache(maxsize=4_096)
 def _telling(words: str) -> bool:
     return any(len(word) > 2 and word.strip(",.:;()'").isalpha() for word in words.split())
 

@@ -370,7 +370,7 @@ def _last_paths(state: State, tools: frozenset[str]) -> list[str]:
     own = str(state.deps.folder)
     found: dict[str, None] = {}
     for entry in reversed(state.ledger.entries):
-        if entry["kind"] != "message" or entry.get("tool") not in tools:
+        if entry.get("tool") not in tools or entry["kind"] != "message":
             continue
         meta: Json = entry.get("meta") or {}
         path = str(meta.get("path") or "")

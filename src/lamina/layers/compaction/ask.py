@@ -98,7 +98,7 @@ async def _fitting(state: State, directive: str, span: Span) -> ForkResult | Non
     if fork is None:
         return None
     pictures = _without_images(state)
-    rounds = _rounds(state, span)
+    rounds: list[tuple[int, int]] = []  # only where the prompt is too long
     dropped = 0
     error = ""
     for _ in range(1 + state.config.int("compact.tries")):
@@ -116,6 +116,7 @@ async def _fitting(state: State, directive: str, span: Span) -> ForkResult | Non
             error = result.error
             break
         error = "the conversation is too long for it, even without its oldest rounds"
+        rounds = rounds or _rounds(state, span)
         more = _to_cover(rounds, dropped, result.too_long)
         if more == dropped:
             break

@@ -34,10 +34,12 @@ class _Removed:
 
     facts: SessionFacts
     probes: list[Probe]
+    kept: str  # what stays beside it
 
     @classmethod
-    def of(cls, facts: SessionFacts) -> _Removed:
-        return cls(facts, probes_of(facts))
+    def of(cls, state: State, span: Span) -> _Removed:
+        facts = _what(state, span)
+        return cls(facts, probes_of(facts), _new_view(state, span, ""))
 
 
 @dataclass(slots=True)
@@ -208,7 +210,7 @@ def _say_if_less(state: State, name: str, most: int) -> None:
 
 async def in_full(state: State, span: Span, instructions: str, *, up_to: bool) -> SummaryPlan:
     """A summary by the model within what is copied; else by the local summariser alone."""
-    what = _Removed.of(_what(state, span))
+    what = _Removed.of(state, span)
     room = budget(state, span)
     plans: list[SummaryPlan] = []
     if state.fork is not None and state.deps.model.name != "none":
@@ -267,15 +269,16 @@ def _made(
     *,
     up_to: bool,
 ) -> SummaryPlan:
-    kept = _new_view(state, span, "")
-    text = summariser.nine_parts(what.facts, budget=budget, model=parts, up_to=up_to, kept=kept)
+    text = summariser.nine_parts(
+        what.facts, budget=budget, model=parts, up_to=up_to, kept=what.kept
+    )
     # The lines that stand for what was snipped go on standing for it.
     lines = [text_of(m["content"]) for _, _, e in _snips(state, span) for m in e["messages"]]
     if lines:
         text += "\n\n" + "\n".join(lines)
     source = "model" if parts else "local"
     # What the new view still answers: the summary and the messages that stay.
-    found = score(what.probes, f"{text}\n{kept}")
+    found = score(what.probes, f"{text}\n{what.kept}")
     return SummaryPlan(span, text, source, found)
 
 
@@ -293,6 +296,8 @@ def _what(state: State, span: Span) -> SessionFacts:
 def _snips(state: State, span: Span) -> list[tuple[int, int, Json]]:
     """(first, last, edit) of the snips in force within a span."""
     projection = state.ledger.projection
+    if "snip" not in projection.folding:  # all of the record is looked through for them
+        return []
     found = [
         (projection.position[str(edit["first"])], projection.position[str(edit["last"])], edit)
         for edit in projection.active_edits()
