@@ -113,7 +113,7 @@ def planted(folders: list[Path]) -> dict[str, Counter[str]]:
         wanted = [pair for pair in kinds if kinds[pair] == "against" and pair <= there]
         told = {
             frozenset((one, other))
-            for one, other, _ in contradictions([contradicting(memory) for memory in memories])
+            for one, other, _ in contradictions(map(contradicting, memories), len(memories))
         }
         found[half]["found"] += sum(pair in told for pair in wanted)
         found[half]["missed"] += sum(pair not in told for pair in wanted)

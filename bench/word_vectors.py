@@ -184,7 +184,7 @@ def build_table(model_folder: Path, wordnet: Path, out: Path) -> None:
     vectors = fitted(terms, (table @ axes) * pull[:, None], texts, targets)
     near, counts = related(table)
     scales = np.abs(vectors).max(1) / 127
-    np.savez_compressed(
+    np.savez(  # not compressed: vectors hardly shrink, and every search would unpack them
         out,
         terms=np.frombuffer("\n".join(terms).encode(), dtype=np.uint8),
         vectors=np.round(vectors / scales[:, None]).astype(np.int8),

@@ -41,7 +41,8 @@ def _libc() -> Any:
 
 
 @functools.cache
-def _how_type() -> Any:
+def _how(flags: int, mode: int) -> Any:
+    """Only ever read, so one for all calls alike."""
     import ctypes
 
     class OpenHow(ctypes.Structure):
@@ -51,7 +52,7 @@ def _how_type() -> Any:
             ("resolve", ctypes.c_uint64),
         ]
 
-    return OpenHow
+    return OpenHow(flags, mode, _BENEATH | _NO_SYMLINKS | _NO_MAGICLINKS)
 
 
 def openat2(directory: int, path: str, flags: int, mode: int = 0) -> int:
@@ -61,10 +62,7 @@ def openat2(directory: int, path: str, flags: int, mode: int = 0) -> int:
         raise Unsupported("openat2")
     import ctypes
 
-    creates = flags & os.O_CREAT
-    how = _how_type()(
-        flags | os.O_CLOEXEC, mode if creates else 0, _BENEATH | _NO_SYMLINKS | _NO_MAGICLINKS
-    )
+    how = _how(flags | os.O_CLOEXEC, mode if flags & os.O_CREAT else 0)
     code = 0
     for _ in range(16):  # EAGAIN: a rename elsewhere raced with the walk, and the kernel gave up
         descriptor = libc.syscall(

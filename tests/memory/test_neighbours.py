@@ -95,12 +95,25 @@ def test_the_next_process_knows_the_words_without_reading_the_files(tmp_path: Pa
         index = store.scanner.index
         words = index.stems(["export.md"])["export.md"].split("\0")
         assert "export" in words
-        assert index.wordings()["export.md"][3] == len(words)
+        keys, amounts = index.wordings()
+        assert ([*keys], amounts) == (["export.md"], [len(words)])
         assert _twin(store) == "export.md"
     with sqlite3.connect(store.state / "headers.sqlite") as database:
         database.execute("delete from stems")
     with FileStore(directory) as store:  # what the index lost, the file still says
         assert _twin(store) == "export.md"
+
+
+@pytest.mark.spec("L5.6")
+def test_what_the_very_first_write_learns_of_a_directory_is_kept(tmp_path: Path) -> None:
+    directory = tmp_path / "memory"
+    directory.mkdir()
+    (directory / "old.md").write_text("The harbour crane is painted every spring.\n")
+    os.utime(directory / "old.md", (1.7e9, 1.7e9))
+    with FileStore(directory) as store:
+        store.remember(a_memory("export.md", description="Nightly export", body=BODY))
+    with FileStore(directory) as store:
+        assert "old.md" in store.scanner.index.wordings()[0]
 
 
 @pytest.mark.spec("L5.6")
@@ -145,6 +158,7 @@ def test_a_forgotten_memory_leaves_no_words_in_the_derived_index(tmp_path: Path)
         assert _twin(store) == "export.md"
         store.forget("export.md")
     with FileStore(directory) as store:
-        assert store.scanner.index.wordings() == store.scanner.index.stems(["export.md"]) == {}
+        assert store.scanner.index.wordings() == ({}, [])
+        assert store.scanner.index.stems(["export.md"]) == {}
     for file in store.state.glob("headers.sqlite*"):
         assert b"invoic" not in file.read_bytes()

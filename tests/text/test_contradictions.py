@@ -9,7 +9,7 @@ from lamina.text.likeness import contradictions
 
 def reasons(one: str, other: str) -> list[str]:
     texts = [(path, f"{path} {text}", text) for path, text in (("one.md", one), ("two.md", other))]
-    return [reason for _, _, reason in contradictions(texts)]
+    return [reason for _, _, reason in contradictions(texts, len(texts))]
 
 
 @pytest.mark.spec("L6.6")

@@ -170,10 +170,10 @@ def drop_replaced(working: WorkingSet) -> bool:
 
 def quarrels(memories: Sequence[Memory]) -> list[Doubt]:
     """Contradictions that are for a person, by the detector that `lamina memory audit` has."""
-    texts = [contradicting(one) for one in memories if not one.team]
+    own = [one for one in memories if not one.team]
     return [
         Doubt(tuple(sorted((path, other))), f"these may contradict each other: {reason}")
-        for path, other, reason in contradictions(texts)
+        for path, other, reason in contradictions(map(contradicting, own), len(own))
     ]
 
 

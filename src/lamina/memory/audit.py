@@ -75,7 +75,7 @@ def look_over(
         with_index=with_index and whole,
         texts=texts,
         secret_rules=store.secret_rules,
-        others=[*store.unreadable(), *store.stamps().keys() - texts.keys()],
+        others=[*store.unreadable(), *store.stamps().keys() - {one.path for one in memories}],
     )
     return found, plan_fixes(memories, found)
 
@@ -93,11 +93,12 @@ def repair(store: MemoryStore, steps: Iterable[Step]) -> list[Repaired]:
 
 
 def _with_bodies(store: MemoryStore) -> tuple[list[Memory], dict[str, str]]:
-    """All memories, newest first, and their files as they are. Copies of a file share one text."""
+    """All memories, newest first, and the files that hold a secret, as they are: all files at once may
+    be more than there is room for. Copies of a file share one text."""
     memories: list[Memory] = []
     texts: dict[str, str] = {}
     known: dict[bytes, tuple[Memory, str]] = {}
-    stamps = store.stamps()
+    stamps, rules = store.stamps(), store.secret_rules
     for path in sorted(stamps, key=lambda path: (-stamps[path][0], path.rpartition("/")[::2])):
         with suppress(MemoryStoreError):  # can't be read, perhaps only now
             content = store.content(path, LARGEST)
@@ -105,8 +106,10 @@ def _with_bodies(store: MemoryStore) -> tuple[list[Memory], dict[str, str]]:
                 continue
             mark = blake2b(content, digest_size=16).digest()
             if mark not in known:
-                known[mark] = read_topic("", content), content.decode("utf-8", "replace")
-            same, texts[path] = known[mark]
+                text = content.decode("utf-8", "replace")
+                known[mark] = read_topic("", content), text if leaks_in(text, "", rules) else ""
+            same, text = known[mark]
+            texts |= {path: text} if text else {}
             name = same.name or path.rsplit("/", 1)[-1].removesuffix(".md")
             memories.append(replace(same, path=path, name=name, mtime=stamps[path][0] / 1e9))
     return memories, texts
@@ -266,17 +269,13 @@ def _prose(body: str) -> str:
     return body
 
 
-def _said(memory: Memory) -> str:
-    return f"{memory.description}\n{memory.body}"
-
-
 def _stems_by_text(memories: Iterable[Memory]) -> dict[tuple[str, str], tuple[str, ...]]:
     """What each memory says as stems, once for all that say the same."""
     found: dict[tuple[str, str], tuple[str, ...]] = {}
     for memory in memories:
         key = (memory.description, memory.body)
         if key not in found:
-            found[key] = tuple(wording.content_stems(_said(memory)))
+            found[key] = tuple(wording.content_stems("\n".join(key)))
     return found
 
 
@@ -333,10 +332,7 @@ def _folded(text: str) -> bytes:
 
 
 def _contradictions(memories: Sequence[Memory]) -> Iterator[Fault]:
-    known: dict[str, str] = {}  # copies share one text
-    read = map(contradicting, memories)
-    texts = [(path, head, known.setdefault(text, text)) for path, head, text in read]
-    for one, other, reason in contradictions(texts):
+    for one, other, reason in contradictions(map(contradicting, memories), len(memories)):
         yield Fault("contradiction", one, f"against {other}: {reason}", doubtful=True, other=other)
 
 
@@ -401,7 +397,7 @@ def superseded(memories: Sequence[Memory], resolve: Resolve) -> dict[str, str]:
 
 def missing_files(memory: Memory, exists: Callable[[str], bool]) -> list[str]:
     """Files that a memory names in folders of the project, and that are not there any more."""
-    named = dict.fromkeys(_NAMED_FILE.findall(_said(memory)))
+    named = dict.fromkeys(_NAMED_FILE.findall(f"{memory.description}\n{memory.body}"))
     return [name for name in named if exists(name.split("/", 1)[0]) and not exists(name)]
 
 

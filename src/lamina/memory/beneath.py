@@ -86,9 +86,12 @@ class Beneath:
             if descriptor is None:
                 return None
             try:
-                _demand_plain_file(descriptor)
-                with open(descriptor, "rb", closefd=False) as file:
-                    return file.read(limit)
+                size = _plain_file(descriptor).st_size
+                pieces: list[bytes] = []  # most often one: a file object would cost more than it
+                while limit and (piece := os.read(descriptor, min(size + 1, limit % 2**62))):
+                    pieces.append(piece)
+                    limit -= len(piece) if limit > 0 else 0
+                return b"".join(pieces)
             finally:
                 os.close(descriptor)
         return None
@@ -99,8 +102,7 @@ class Beneath:
             if descriptor is None:
                 return None
             try:
-                _demand_plain_file(descriptor)
-                return os.fstat(descriptor)
+                return _plain_file(descriptor)
             finally:
                 os.close(descriptor)
         return None
@@ -327,11 +329,12 @@ def _is_at(descriptor: int, path: Path) -> bool:
         return False
 
 
-def _demand_plain_file(descriptor: int) -> None:
-    mode = os.fstat(descriptor).st_mode
-    if not stat.S_ISREG(mode):
-        kind = "a directory" if stat.S_ISDIR(mode) else "not a plain file"
+def _plain_file(descriptor: int) -> os.stat_result:
+    known = os.fstat(descriptor)
+    if not stat.S_ISREG(known.st_mode):
+        kind = "a directory" if stat.S_ISDIR(known.st_mode) else "not a plain file"
         raise OSError(errno.EINVAL, f"it is {kind}")
+    return known
 
 
 def _mode_of(directory: int, name: str) -> int:

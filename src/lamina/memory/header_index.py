@@ -28,6 +28,7 @@ create table stems (path blob primary key, stems text);
 _VERSION = 5
 
 
+_NAMES = "utf-8", "surrogateescape"
 _MOST_ASKED = 1000  # rows by their names; above that all are read
 
 
@@ -166,10 +167,11 @@ class HeaderIndex:
                 "delete from recorded where path = ?", [(os.fsencode(path),) for path in gone]
             )
 
-    def wordings(self) -> dict[str, tuple[int, int, int, int]]:
-        """Key and number of stems of each memory as it was when last read."""
+    def wordings(self) -> tuple[dict[str, tuple[int, int, int]], list[int]]:
+        """Key of each memory as it was when last read, and how many stems each has."""
         found = self._ask("select path, mtime, size, inode, words from wordings", ())
-        return {os.fsdecode(row[0]): tuple(row[1:]) for row in found}
+        keys = {path.decode(*_NAMES): (mtime, size, of) for path, mtime, size, of, _ in found}
+        return keys, [row[4] for row in found]
 
     def stems(self, paths: Sequence[str]) -> dict[str, str]:
         """The stems of these memories, as `joined` gives them; all are fetched where many are wanted."""

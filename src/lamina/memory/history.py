@@ -289,9 +289,9 @@ class History:
         """The tree with these blobs in it (None takes one out); None if nothing is left."""
         from dulwich.objects import Tree
 
-        store = self._open().object_store
-        # Read anew for each change, so it may be changed itself: a copy is slow where files are many.
-        tree = Tree() if tree_id is None else cast("Tree", store[tree_id])
+        # No longer kept, so it may be changed itself: a copy is slow where files are many.
+        tree = Tree() if tree_id is None else self._tree(tree_id)
+        self._trees.pop(cast("ObjectID", tree_id), None)
         below: dict[bytes, dict[tuple[bytes, ...], ObjectID | None]] = {}
         for (first, *rest), blob in blobs.items():
             if rest:
@@ -309,7 +309,7 @@ class History:
                 del tree[name]
         if not len(tree):
             return None
-        store.add_object(tree)
+        self._open().object_store.add_object(tree)
         return tree.id
 
     def _empty_tree(self) -> ObjectID:

@@ -178,6 +178,7 @@ class JournalledFiles:
         written again, and a name that another memory has is no reason to refuse: it gets the next."""
         if base is not None or replace:
             return self.write(proposal, base=base, replace=replace, pointer=pointer)
+        self.make_state()  # so that what the first look learns is kept
         for path in free_names(proposal.path, proposal.body):
             existing = self._called(path)
             if existing is not None:

@@ -14,7 +14,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from lamina.errors import MemoryStoreError
 from lamina.memories import Change, Hit, Memory
@@ -84,6 +84,12 @@ def stems_said(description: str, body: str) -> frozenset[str]:
     return wording.content_stems(f"{description}\n{body}")
 
 
+@lru_cache(maxsize=1024)
+def _stems_joined(description: str, body: str) -> str:
+    """As they are kept. Of thousands of files that are read at once many may be copies."""
+    return joined(wording.content_stems(f"{description}\n{body}"))
+
+
 Fetch = Callable[[Sequence[str]], Mapping[str, str]]
 _SHARED = 6  # rare words that a memory must have in common before it is compared
 
@@ -104,7 +110,6 @@ class Neighbours:
         self._numbers: dict[str, int] = {}
         self._known: dict[int, tuple[str, int]] = {}  # path and number of words
         self._stems: dict[int, str] = {}  # the words, where they were needed
-        self._sized: dict[int, set[int]] = {}  # by the number of words
         self._having: dict[str, list[int]] = {}  # those of dropped memories too, until `_renumber`
         self._asked = 0
         self._next = 0
@@ -127,8 +132,13 @@ class Neighbours:
         self._next += 1
         self._numbers[path] = number
         self._known[number] = (path, amount)
-        self._sized.setdefault(amount, set()).add(number)
         return number
+
+    def expect_all(self, paths: Iterable[str], amounts: Iterable[int]) -> None:
+        """As `expect` for each, when nothing is known yet."""
+        self._known = dict(enumerate(zip(paths, amounts, strict=True)))
+        self._numbers = {path: number for number, (path, _) in self._known.items()}
+        self._next = len(self._known)
 
     def _stems_of(self, numbers: Collection[int]) -> dict[int, str]:
         lacking = [number for number in numbers if number not in self._stems]
@@ -149,9 +159,8 @@ class Neighbours:
     def drop(self, path: str) -> None:
         number = self._numbers.pop(path, None)
         if number is not None:
-            _, amount = self._known.pop(number)
+            del self._known[number]
             self._stems.pop(number, None)
-            self._sized[amount].discard(number)
             if self._next > 2 * len(self._known) + 1000:
                 self._renumber()
 
@@ -179,8 +188,8 @@ class Neighbours:
         rivals = [
             number
             for number in (self._rivals(stems, least) if size else ())
-            if self._known[number][0] != without
-            and least <= self._known[number][1] <= size / self._alike + 1e-9
+            if least <= self._known[number][1] <= size / self._alike + 1e-9
+            and self._known[number][0] != without
         ]
         best, at = 0.0, ""
         words_of = self._stems_of(rivals)
@@ -193,11 +202,9 @@ class Neighbours:
         return (at, best) if best >= self._alike else ("", 0.0)
 
     def _rivals(self, stems: frozenset[str], least: int) -> Iterator[int]:
-        """Those that may be alike: of about the same size, or, where it is known, with enough of the
-        rarest words."""
+        """Those that may be alike: all, or, where it is known, those with enough of the rarest words."""
         if self._asked <= _OFTEN:
-            for amount in range(least, int(len(stems) / self._alike + 1e-9) + 1):
-                yield from self._sized.get(amount, ())
+            yield from self._known
             return
         shared = min(_SHARED, least)
         having = sorted((self._having.get(stem, ()) for stem in stems), key=len)
@@ -219,17 +226,16 @@ def _amount(stems: str) -> int:
 _TRUSTED = 1.0  # seconds
 
 
-class _Kept(NamedTuple):
-    key: tuple[int, int, int]  # mtime, size, inode
-    content: int  # its hash in this process, 0 if it was not read here
-    sure: bool  # read well after the file's last change
+_Key = tuple[int, int, int]  # mtime, size, inode
 
 
 class KnownMemories:
     def __init__(self, files: Beneath, scanner: Scanner) -> None:
         self._files = files
         self._scanner = scanner
-        self._kept: dict[str, _Kept] = {}
+        self._keys: dict[str, _Key] = {}
+        self._contents: dict[str, int] = {}  # hashes in this process, of those that were read here
+        self._unsure: set[str] = set()  # not read well after the file's last change
         self._whole: dict[str, Memory] = {}  # those that were read here
         self._neighbours = Neighbours(ALIKE, self._words_of)
         self._spelled: dict[str, set[str]] = {}  # by the folded path
@@ -242,7 +248,7 @@ class KnownMemories:
         """Every readable memory with its body, in no particular order."""
         with self._lock:
             self._look_again()
-            found = [self._memory(path) for path in self._kept]
+            found = [self._memory(path) for path in self._keys]
         return [memory for memory in found if memory is not None]
 
     def but(self, path: str, instead: Memory | None) -> Others:
@@ -253,7 +259,7 @@ class KnownMemories:
 
     def get(self, path: str) -> Memory | None:
         with self._lock:
-            return self._memory(path) if path in self._kept else None
+            return self._memory(path) if path in self._keys else None
 
     def on_disk(self, path: str) -> Memory | None:
         """As the file is at this moment, whatever was seen of it before."""
@@ -265,6 +271,9 @@ class KnownMemories:
 
     def spellings(self, path: str) -> set[str]:
         with self._lock:
+            if not self._spelled:
+                for one in self._keys:
+                    self._spelled.setdefault(one.casefold(), set()).add(one)
             return set(self._spelled.get(path.casefold(), ()))
 
     def nearest(self, stems: frozenset[str], *, without: str) -> tuple[str, float]:
@@ -286,8 +295,8 @@ class KnownMemories:
                     if stat and content is not None:
                         # Not sure: what another program does to it within the same tick has no
                         # other key, so the next look compares the content once more.
-                        key = key_of(stat)
-                        self._keep(path, _Kept(key, hash(content), sure=False), content)
+                        self._unsure.add(path)
+                        self._keep(path, key_of(stat), content)
             if gone := [change.path for change in changes if change.after is None]:
                 self._save([], gone)  # what was forgotten does not wait for the next look
             for folder in {change.path.rpartition("/")[0] for change in changes}:
@@ -307,16 +316,12 @@ class KnownMemories:
             self._begin()
         folders = {"": 0}
         before = self._changes()
-        there: set[str] = set()
-        fresh: list[str] = []
-        for path, key in self._scanner.present():
-            there.add(path)
-            one = self._kept.get(path)
-            if (one is None or one.key != key or not one.sure) and self._read(path, key, one):
-                fresh.append(path)
-            if "/" in path:
-                folders[path.rpartition("/")[0]] = 0
-        gone = self._kept.keys() - there
+        there = dict(self._scanner.present())
+        known, unsure = self._keys, self._unsure
+        changed = [path for path, key in there.items() if known.get(path) != key or path in unsure]
+        fresh = [path for path in changed if self._read(path, there[path])]
+        folders |= {path.rpartition("/")[0]: 0 for path in there if "/" in path}
+        gone = known.keys() - there.keys()
         for path in gone:
             self._drop(path)
         self._save(fresh, gone)
@@ -331,7 +336,7 @@ class KnownMemories:
             return self._files.changed_ns(folder)
         return 0
 
-    def _read(self, path: str, key: tuple[int, int, int], old: _Kept | None) -> bool:
+    def _read(self, path: str, key: _Key) -> bool:
         """Look into one file; whether the derived index should know of it."""
         now = time.time_ns()
         content = None
@@ -341,39 +346,37 @@ class KnownMemories:
         if content is None:
             self._drop(path)
             return False
-        one = _Kept(key, hash(content), key[0] < now - TICK_NS)
-        if old and old.content == one.content:
-            self._kept[path] = one  # the same words, and now it is sure
+        if self._contents.get(path) == hash(content):
+            self._keys[path] = key  # the same words, and now it is sure
             self._whole.pop(path, None)
         else:
             self._drop(path)
-            self._keep(path, one, content)
-        return one.sure
+            self._keep(path, key, content)
+        sure = key[0] < now - TICK_NS
+        (self._unsure.discard if sure else self._unsure.add)(path)
+        return sure
 
-    def _keep(self, path: str, one: _Kept, content: bytes) -> None:
-        self._add(path, one)
-        self._neighbours.put(path, "")
+    def _keep(self, path: str, key: _Key, content: bytes) -> None:
+        self._keys[path], self._contents[path] = key, hash(content)
+        if self._spelled:
+            self._spelled.setdefault(path.casefold(), set()).add(path)
+        stems = ""
         if not is_binary(content):
-            memory = read_topic(path, content, mtime=one.key[0] / 1e9)
-            self._neighbours.put(path, joined(stems_said(memory.description, memory.body)))
-            self._whole[path] = memory
-
-    def _add(self, path: str, one: _Kept) -> None:
-        self._kept[path] = one
-        self._spelled.setdefault(path.casefold(), set()).add(path)
+            memory = read_topic(path, content)
+            stems = _stems_joined(memory.description, memory.body)
+        self._neighbours.put(path, stems)
 
     def _drop(self, path: str) -> None:
-        if self._kept.pop(path, None) is not None:
+        if self._keys.pop(path, None) is not None:
+            self._contents.pop(path, None)
             self._whole.pop(path, None)
+            self._unsure.discard(path)
             self._neighbours.drop(path)
-            spelled = self._spelled[path.casefold()]
-            spelled.discard(path)
-            if not spelled:
-                del self._spelled[path.casefold()]
+            self._spelled.get(path.casefold(), set()).discard(path)
 
     def _memory(self, path: str) -> Memory | None:
         found = self._whole.get(path)
-        if found is None and (key := self._kept[path].key)[1] <= LARGEST:
+        if found is None and (key := self._keys[path])[1] <= LARGEST:
             with contextlib.suppress(MemoryStoreError):
                 content = self._files.read(path)
                 if content is not None and not is_binary(content):
@@ -385,9 +388,8 @@ class KnownMemories:
     def _begin(self) -> None:
         self._begun = True
         with contextlib.suppress(IndexBroken):
-            for path, (*key, amount) in self._scanner.index.wordings().items():
-                self._add(path, _Kept((key[0], key[1], key[2]), 0, sure=True))
-                self._neighbours.expect(path, amount)
+            self._keys, amounts = self._scanner.index.wordings()
+            self._neighbours.expect_all(self._keys, amounts)
 
     def _words_of(self, paths: Sequence[str]) -> dict[str, str]:
         """The words of memories that were not read here, from the index or else from the files."""
@@ -395,7 +397,7 @@ class KnownMemories:
         with contextlib.suppress(IndexBroken):
             found = self._scanner.index.stems(paths)
         for path in paths:
-            if path not in found and path in self._kept and (one := self._memory(path)):
+            if path not in found and path in self._keys and (one := self._memory(path)):
                 found[path] = joined(stems_said(one.description, one.body))
         return found
 
@@ -403,9 +405,7 @@ class KnownMemories:
         gone = list(gone)
         if fresh or gone:
             words = {path: self._neighbours.words(path) for path in fresh}
-            rows = [
-                (path, *self._kept[path].key, _amount(words[path]), words[path]) for path in fresh
-            ]
+            rows = [(path, *self._keys[path], _amount(words[path]), words[path]) for path in fresh]
             with contextlib.suppress(IndexBroken):
                 self._scanner.index.keep_wordings(rows, gone)
 

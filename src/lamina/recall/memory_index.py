@@ -171,10 +171,10 @@ class MemoryIndex:
             for path, use in load_uses(self._uses).items():
                 self._indexed.ranker.used(path, use.count)
         indexed = self._indexed
+        if present == indexed.stamps:
+            return 0
         changed = [path for path, stamp in present.items() if indexed.stamps.get(path) != stamp]
         gone = indexed.stamps.keys() - present.keys()
-        if not changed and not gone:
-            return 0
         known = load_uses(self._uses) if changed else {}
         self._meaning_file().forget(changed)
         for path in gone:

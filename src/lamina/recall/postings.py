@@ -37,6 +37,7 @@ _MOST_WAITING = 400_000  # bytes; more are counted at once, so that no crowd of 
 # New rows are sorted apart from the rest until they are this many and this share of it.
 _APART = 64
 _APART_SHARE = 1 / 16
+_COUNT_BITS = 16
 
 
 class Rows:
@@ -149,8 +150,21 @@ class PlacesByKey:
         places, keys, counts = rows.between(first, last)
         ends = array("Q")
         ends.frombytes(np.cumsum(np.bincount(keys), dtype=np.uint64).tobytes())
-        order = order_of(keys)
-        return cls(places[order], counts[order], ends)
+        bits = max(last - 1, 1).bit_length()
+        if len(ends).bit_length() + bits > 64 - _COUNT_BITS:
+            order = order_of(keys)
+            return cls(places[order], counts[order], ends)
+        # All three in one number: what is sorted need not be gathered from where it stood.
+        packed = keys.astype(np.uint64)
+        packed <<= np.uint64(bits)
+        packed |= places
+        packed <<= np.uint64(_COUNT_BITS)
+        packed |= counts
+        packed.sort()
+        counts = packed.astype(np.uint16)  # the lowest bits
+        packed >>= np.uint64(_COUNT_BITS)
+        packed &= np.uint64((1 << bits) - 1)
+        return cls(packed.astype(np.uint32), counts, ends)
 
     def to_state(self) -> dict[str, Apart]:
         arrays = {"places": self._places.data, "counts": self._counts.data, "ends": self._ends}

@@ -10,6 +10,7 @@ import re
 from bisect import bisect_left
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -71,7 +72,33 @@ class Document(NamedTuple):
 
 _LAST_WORD = re.compile(r"\w\w+$")
 _NEAR = 30  # words that begin alike and are looked at
-_GONE = Document("")  # at a dead place
+
+
+class _Headers(NamedTuple):
+    """What is known of each document but its words, by place and column by column: a process that
+    asks once reads thousands and looks at a few. A dead place has no id."""
+
+    ids: list[str]
+    names: list[str]
+    descriptions: list[str]
+    types: list[str | None]
+    mtimes: list[float]
+    uses: list[int]
+
+    @classmethod
+    def none(cls) -> _Headers:
+        return cls([], [], [], [], [], [])
+
+    def append(self, document: Document) -> None:
+        self.ids.append(document.id)
+        self.names.append(document.name)
+        self.descriptions.append(document.description)
+        self.types.append(document.type)
+        self.mtimes.append(document.mtime)
+        self.uses.append(document.uses)
+
+    def at(self, places: Sequence[int]) -> _Headers:
+        return _Headers._make([column[place] for place in places] for column in self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +130,7 @@ class Ranker:
 
     def __init__(self) -> None:
         self._use(Postings(len(FIELDS)))
-        self._documents: list[Document] = []  # by place, without their bodies
+        self._headers = _Headers.none()
         self._slots: dict[str, int] = {}
         self._shares: _Shares | None = None
         self._ordered: list[str] = []  # all words, once somebody types
@@ -120,7 +147,7 @@ class Ranker:
         file = document.id.rsplit("/", 1)[-1].removesuffix(".md")
         texts = (f"{file} {document.name}", document.description, document.body)
         self._slots[document.id] = self._postings.add([spaced(text) for text in texts])
-        self._documents.append(document._replace(body=""))
+        self._headers.append(document)
         self._changed()
 
     def remove(self, id_: str) -> bool:
@@ -129,7 +156,7 @@ class Ranker:
         if slot is None:
             return False
         self._postings.remove(slot)
-        self._documents[slot] = _GONE
+        self._headers.ids[slot] = ""
         if self._postings.wants_sweep:
             self._sweep()
         self._changed()
@@ -139,8 +166,9 @@ class Ranker:
         self._vectors.rows()
         stay = self._postings.sweep()
         self._vectors.keep(stay)
-        self._documents = [self._documents[place] for place in stay]
-        self._slots = {doc.id: place for place, doc in enumerate(self._documents)}
+        if len(stay) < len(self._headers.ids):
+            self._headers = self._headers.at(stay)
+            self._slots = dict(zip(self._headers.ids, count()))
 
     @property
     def ids(self) -> Collection[str]:
@@ -150,14 +178,14 @@ class Ranker:
         """A document's new count of uses, without reading the document again."""
         slot = self._slots.get(id_)
         if slot is not None:
-            self._documents[slot] = self._documents[slot]._replace(uses=uses)
+            self._headers.uses[slot] = uses
             self._shares = None
 
     def to_state(self) -> dict[str, Any]:
         """The whole index as plain values."""
         self._sweep()
         return {
-            "documents": self._documents,
+            "headers": self._headers,
             "postings": self._postings.to_state(),
             "vectors": self._vectors.to_bytes(),
         }
@@ -166,11 +194,12 @@ class Ranker:
     def from_state(cls, state: Mapping[str, Any]) -> Ranker:
         """The index again; ValueError or TypeError when the state contradicts itself."""
         index = cls()
-        index._documents = [*map(Document._make, state["documents"])]
-        index._slots = {doc.id: place for place, doc in enumerate(index._documents)}
+        index._headers = _Headers(*state["headers"])
+        index._slots = dict(zip(index._headers.ids, count()))
         index._use(Postings.from_state(len(FIELDS), state["postings"]))
         index._vectors.from_bytes(state["vectors"])
-        if not len(index._slots) == index._postings.slots == len(index._vectors):
+        sizes = {len(column) for column in (*index._headers, index._slots, index._vectors)}
+        if sizes != {index._postings.slots}:
             raise ValueError("the index does not fit its documents")
         return index
 
@@ -219,15 +248,16 @@ class Ranker:
         asked = self._ask(query, question, now)
         tools = tool_terms(tools_in_use)
         left_out = frozenset(exclude)
-        documents, places = self._documents, asked.places
+        ids, names, descriptions, types, *_ = self._headers
+        places = asked.places
         matches: list[Match] = []
-        for number in best_first(asked.total, lambda number: documents[places[number]].id):
-            document = documents[places[number]]
-            if document.id in left_out:
+        for number in best_first(asked.total, lambda number: ids[places[number]]):
+            place = places[number]
+            if ids[place] in left_out:
                 continue
-            if tools and is_manual(document.name, document.description, document.type, tools):
+            if tools and is_manual(names[place], descriptions[place], types[place], tools):
                 continue
-            match = self._match(document.id, number, asked)
+            match = self._match(ids[place], number, asked)
             if match.confidence >= at_least:
                 matches.append(match)
             if len(matches) == k:
@@ -269,16 +299,18 @@ class Ranker:
 
     def _shares_by_place(self) -> _Shares:
         if self._shares is None:
-            documents = self._documents
-            uses = np.array([doc.uses for doc in documents], dtype=np.float32)
+            headers = self._headers
+            alive = np.zeros(len(headers.ids), dtype=np.float32)
+            alive[list(self._slots.values())] = 1
+            uses = np.array(headers.uses, dtype=np.float32)
             use = np.minimum(_USE * np.log2(1 + np.maximum(uses, 0)), _USE_MOST)
-            own = [_OWN if doc.type == "user" else 0.0 for doc in documents]
+            own = [_OWN if type_ == "user" else 0.0 for type_ in headers.types]
             self._shares = _Shares(
-                np.array([doc is not _GONE for doc in documents], dtype=np.float32),
+                alive,
                 use.astype(np.float32),
                 np.array(own, dtype=np.float32),
-                np.nan_to_num(np.array([doc.mtime for doc in documents], dtype=np.float64)),
-                [doc.id for doc in documents],
+                np.nan_to_num(np.array(headers.mtimes, dtype=np.float64)),
+                [*headers.ids],
             )
         return self._shares
 

@@ -9,18 +9,20 @@ import threading
 from array import array
 from collections.abc import Collection, Sequence
 from itertools import accumulate, chain, islice
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from lamina.text.terms import terms_of
 
-Numbers: TypeAlias = NDArray[np.uint32]
-Counts: TypeAlias = NDArray[np.uint16]
-Floats: TypeAlias = NDArray[np.float32]
-Doubles: TypeAlias = NDArray[np.float64]
-Places: TypeAlias = NDArray[np.intp]
+if TYPE_CHECKING:  # it costs a search that somebody waits for milliseconds
+    from numpy.typing import NDArray
+
+Numbers: TypeAlias = "NDArray[np.uint32]"
+Counts: TypeAlias = "NDArray[np.uint16]"
+Floats: TypeAlias = "NDArray[np.float32]"
+Doubles: TypeAlias = "NDArray[np.float64]"
+Places: TypeAlias = "NDArray[np.intp]"
 
 _MOST_RUNS = 200_000
 _MOST_TERMS = 4_000_000  # of all runs together: one without spaces may be a whole text

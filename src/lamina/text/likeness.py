@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections import Counter, defaultdict, deque
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from bisect import bisect_left
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain, islice
@@ -122,31 +123,33 @@ class _Said:
 
 
 def contradictions(
-    texts: Sequence[tuple[str, str, str]],
+    texts: Iterable[tuple[str, str, str]], many: int
 ) -> Iterator[tuple[str, str, str]]:
     """(path, other path, reason) of two memories that can't both be right, once a pair, from (path,
-    head, text) of each. Only sentences about the same thing are held against each other: nearly the
+    head, text) of each of so many. Only sentences about the same thing are held against each other: nearly the
     same words, in the same scope, that differ in a sign, an opposite or a single value."""
-    most = max(3, min(_MOST_SENTENCES, _MOST_OF_ALL // max(1, len(texts))))
+    most = max(3, min(_MOST_SENTENCES, _MOST_OF_ALL // max(1, many)))
+    heads: list[tuple[str, str]] = []
     spoken: dict[str, list[tuple[int, int]]] = {}  # the same sentence may stand in many memories
-    known: dict[str, list[str]] = {}
+    known: dict[int, list[str]] = {}  # by the text's hash: the texts themselves are not held on to
     place = 0
-    for number, (_, _, text) in enumerate(texts):
-        if text not in known:
-            known[text] = list(islice(_sentences(text), most))
-        for sentence in known[text]:
+    for number, (path, head, text) in enumerate(texts):
+        heads.append((path, head))
+        if (mark := hash(text)) not in known:
+            known[mark] = list(islice(_sentences(text), most))
+        for sentence in known[mark]:
             spoken.setdefault(sentence, []).append((place, number))
             place += 1
     seen: set[tuple[str, str]] = set()
-    for _, _, first, second, reason in sorted(_quarrels(texts, spoken)):
-        pair = (texts[first][0], texts[second][0])
+    for _, _, first, second, reason in sorted(_quarrels(heads, spoken)):
+        pair = (heads[first][0], heads[second][0])
         if pair not in seen:
             seen.add(pair)
             yield *pair, reason
 
 
 def _quarrels(
-    texts: Sequence[tuple[str, str, str]], spoken: Mapping[str, list[tuple[int, int]]]
+    heads: Sequence[tuple[str, str]], spoken: Mapping[str, list[tuple[int, int]]]
 ) -> Iterator[tuple[int, int, int, int, str]]:
     """Places of two sentences, the later first, the memories that they stand in, and the reason."""
     taken_apart = [_taken_apart(one) for one in spoken if not _KEYED.match(one)]
@@ -161,8 +164,8 @@ def _quarrels(
                 (a, x, left), (b, y, right) = (place, number, one), (there, another, other)
                 if a > b:
                     (a, x, left), (b, y, right) = (b, y, right), (a, x, left)
-                same = texts[x][0] == texts[y][0]
-                if same or not (sure or _related(texts[x][1], texts[y][1])):
+                same = heads[x][0] == heads[y][0]
+                if same or not (sure or _related(heads[x][1], heads[y][1])):
                     continue
                 if reason := _quarrel(left, right):
                     said = f"(“{_short(left.text)}” / “{_short(right.text)}”)"
@@ -444,7 +447,7 @@ def alike_pairs(
     ranks = {word: rank for rank, word in enumerate(sorted(spread, key=lambda w: (spread[w], w)))}
     order = sorted(filter(sets.__getitem__, range(len(sets))), key=lambda one: len(sets[one]))
     ranked = [sorted(map(ranks.__getitem__, sets[one])) for one in order]
-    by_word: defaultdict[int, deque[int]] = defaultdict(deque)
+    by_word: defaultdict[int, list[int]] = defaultdict(list)  # rising
     sharing: list[int] = []
     found: list[tuple[int, int, float]] = []
     first = 0  # those before it are too small
@@ -458,8 +461,8 @@ def alike_pairs(
             first += 1
         rare = [by_word[word] for word in words[: size - common + sharing[-1]] if word in by_word]
         for smaller in rare:
-            while smaller and smaller[0] < first:
-                smaller.popleft()
+            if smaller and smaller[0] < first:
+                del smaller[: bisect_left(smaller, first)]
         rivals = Counter(chain.from_iterable(rare))
         mine = frozenset(words)
         for other in [one for one, n in rivals.items() if n >= sharing[one]]:
