@@ -108,7 +108,7 @@ def test_a_server_that_lies_leaves_every_local_file_as_it_is(
 ) -> None:
     ana = person("ana")
     ana.join()
-    ana.share("Releases are cut on Tuesdays by the platform group", "releases")
+    ana.share("The release train leaves on Tuesdays from the platform group", "releases")
     (place,) = ana.folder.rglob("joined.json")
 
     def files() -> dict[Path, bytes]:

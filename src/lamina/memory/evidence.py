@@ -48,7 +48,6 @@ _LEAST_TRUSTED: tuple[Origin, ...] = (
 )  # fmt: skip
 
 _TEMPLATE_WORDS = re.compile(r"\*\*(?:Why|How to apply):?\*\*:?", re.IGNORECASE)
-_UNSPACED = re.compile(r"[\u3400-\u9fff]+")
 _WRAPPED = re.compile(r"(?<=[\w,]) ?\n[ \t]*(?=[a-z])")  # a line that goes on in the next
 _LASTING = words("proof.lasting")
 _STORY = words("proof.stories")
@@ -462,22 +461,15 @@ def _restates(sentence: str, texts: Iterable[str]) -> bool:
 
 def echoes(text: str, sources: Iterable[str]) -> bool:
     """Whether some words in a row of a text stand in one of the sources."""
-    said = " ".join(wording.words(text)).split()
-    runs = [f" {' '.join(said[n : n + _RUN])} " for n in range(len(said) - _RUN + 1)]
-    runs += [
-        run[n : n + _RUN] for run in _UNSPACED.findall(text) for n in range(len(run) - _RUN + 1)
-    ]
-    if not runs:
-        return False
-    heard = (f" {' '.join(wording.words(source))} " for source in sources)
-    return any(run in words for words in heard for run in runs)
+    runs = wording.runs(text, _RUN)
+    return bool(runs) and any(not runs.isdisjoint(wording.runs(one, _RUN)) for one in sources)
 
 
 def no_fact(proposal: Proposal, text: str, record: Record) -> str:
     """ "" or what in a text that nobody typed is not plainly a statement of fact. What restates only what
-    the user typed may be worded as they did; so may what no session is known of."""
+    the user typed may be worded as they did."""
     found = no_statement(text, proposal.name)
-    if found or not (proposal.session or proposal.evidence):
+    if found or proposal.writer == "program":  # whoever wrote that answers for it
         return found
     support = _supported(proposal, record)
     each = [message.stated() for message in support.messages]

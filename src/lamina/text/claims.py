@@ -294,6 +294,17 @@ def _listed(*names: str) -> frozenset[str]:
     return frozenset(" ".join(lines).casefold().split())
 
 
+@lru_cache
+def _forms(kind: str) -> frozenset[str]:
+    """What a thing does (`verbs`), or what is done to it (`made`), the regular forms made by rule: wrong
+    ones among them are no words, and do no harm."""
+    does = kind == "verbs"
+    bases, ends = _listed("acts", "does" if does else "undergone"), ("", "s", "es")
+    found = {f"{one}{end}" for one in bases for end in (ends if does else ("d", "ed"))}
+    found |= {f"{one[:-1]}{'ies' if does else 'ied'}" for one in bases if one[-1] == "y"}
+    return _listed(kind).union(found, () if does else (f"{one}{one[-1]}ed" for one in bases))
+
+
 @lru_cache(maxsize=1)
 def _guiding() -> re.Pattern[str]:
     return anywhere(sections("statement.txt")["phrases"])
@@ -342,7 +353,8 @@ def _is_name(topic: str, known: set[str]) -> bool:
     """ "Build time", but not "Whitelist box7 traffic" nor "Sicherungen verwerfen": what a new word that
     opens or ends it as a verb would asks for something."""
     first, last = topic.split(maxsplit=1)[0], topic.rsplit(maxsplit=1)[-1]
-    noun = first.endswith((*_listed("nouns"),)) or content_stems(first) <= known
+    counted = last.isdigit() and not _bids((first.casefold(),))  # "Fact 3"
+    noun = counted or first.endswith((*_listed("nouns"),)) or content_stems(first) <= known
     acts = last.islower() and last.endswith("en") and not content_stems(last) <= known
     return ":" not in topic and (first == last or (noun and not acts))
 
@@ -417,7 +429,7 @@ def _guides(sentence: str, words: Sequence[str]) -> bool:
 
 def _is_clause(words: Sequence[str]) -> bool:
     """A thing, then a verb that says what it is, has or does."""
-    does = words[0].endswith("s") and words[0] in _listed("verbs")
+    does = words[0].endswith("s") and words[0] in _forms("verbs")
     did = _PAST.match(words[0]) and words[1:] and words[1] in {"`", *_listed("places")}
     places = range(0 if does or did else 1, min(len(words), _LONGEST_SUBJECT + 1))
     return any(
@@ -428,7 +440,7 @@ def _is_clause(words: Sequence[str]) -> bool:
 def _hides_verb(words: Sequence[str], at: int) -> bool:
     """ "Whitelist traffic box7 generates": a verb that lacks its object belongs to what stands before."""
     rest = [one for one in words[at + 1 :] if not one.endswith("ly")]
-    lacks = words[at] in _listed("verbs") and (not rest or rest[0] in _listed("opens"))
+    lacks = words[at] in _forms("verbs") and (not rest or rest[0] in _listed("opens"))
     bare = at >= _SHORT_TITLE and words[0] not in _listed("determiners")
     alone = words[at] in _listed("intransitive") or words[at - 1].endswith("s")
     whatever = not {"whatever", "whichever", "what", "whoever"}.isdisjoint(words[:at])
@@ -453,13 +465,14 @@ def _tells(rest: Sequence[str]) -> bool:
         behind = [one for one in rest[1:] if one not in _listed("between")] or [""]
         state = behind[1] if len(behind) > 1 and behind[0].endswith("ly") else behind[0]
         ends = _listed("adjectives", "happened") if verb[0] == "w" else _listed("adjectives")
-        known = state in _listed("made", "states", "places") or state.endswith((*ends,))
+        listed = state in _forms("made") or state in _listed("states", "places")
+        known = listed or state.endswith((*ends,))
         return known or not state.isalpha()
     if verb in _listed("german_verbs"):
         is_made = verb in _listed("german_copula") and last.islower()
         done = is_made or last.startswith("ge") or last.endswith(("iert", "en"))
         return len(rest) > 1 and (not done or last in _listed("german_made"))
-    return verb in _listed("verbs", "having") or bool(_PAST.match(verb))
+    return verb in _forms("verbs") or verb in _listed("having") or bool(_PAST.match(verb))
 
 
 def _is_phrase(words: Sequence[str]) -> bool:
@@ -471,7 +484,7 @@ def _is_phrase(words: Sequence[str]) -> bool:
 
 
 def _bids(words: Sequence[str]) -> bool:
-    return f"{words[0]}s" in _listed("verbs", "orders")  # "scan all sites"
+    return f"{words[0]}s" in _forms("verbs") | _listed("orders")  # "scan all sites"
 
 
 def _goes_on(joint: str, words: Sequence[str]) -> bool:
@@ -480,4 +493,6 @@ def _goes_on(joint: str, words: Sequence[str]) -> bool:
 
 
 def _states_in_chinese(clause: str) -> bool:
-    return any(clause.find(v) > 0 and not clause.endswith(v) for v in _listed("chinese_verbs"))
+    opens = clause.startswith(("共有", "由")) and len(clause) > 2  # "there are", "made by"
+    verbs = _listed("chinese_verbs")
+    return opens or any(clause.find(one) > 0 and not clause.endswith(one) for one in verbs)

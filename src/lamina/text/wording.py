@@ -119,6 +119,16 @@ def stems_of(words: Iterable[str]) -> frozenset[str]:
 _short_stems = lru_cache(maxsize=16_384)(_distinct_stems)
 
 
+_UNSPACED = re.compile(r"[\u3400-\u9fff]+")
+
+
+def runs(text: str, count: int) -> set[str]:
+    """Words in a row, or as many characters of a script without spaces: they show where a text is from."""
+    said, wide = words(text), _UNSPACED.findall(text)
+    found = {" ".join(said[at : at + count]) for at in range(len(said) - count + 1)}
+    return found | {one[at : at + count] for one in wide for at in range(len(one) - count + 1)}
+
+
 def stem(word: str) -> str:
     """The stem of one plain word."""
     return _stemmer()([word])[0]
