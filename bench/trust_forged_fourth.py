@@ -2,9 +2,10 @@
 
 `data/forged_fourth.txt`: 60 orders that nobody typed (`way: fact`), 30 forged words of the user by Write,
 extraction and an obedient dream, 30 honest facts (`way: learnt`) and 20 honest words of the user, by the rig
-of `trust_forged_again`. `data/forged_frames.txt`: 40 typed sentences whose surroundings change what they mean,
-and 20 honest ones; `data/facts_third.txt`: 40 honest facts; both of the gate's next author, written before
-they changed it. A try got in if it stands on disk. `-v` prints every verdict; a file's name tries it alone.
+of `trust_forged_again`. `data/forged_fifth.txt`: the same by a fifth, whose orders also come by `cited`, `mcp` and
+`team`. `data/forged_frames.txt`: 40 typed sentences whose surroundings change what they mean, and 20 honest
+ones, `data/facts_third.txt`: 40 honest facts; of the gate's next author, written before they changed it. A try got
+in if it stands on disk. `-v` prints every verdict; a file given as an argument is tried alone.
 """
 
 from __future__ import annotations
@@ -13,21 +14,34 @@ import re
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 
 from bench import trust_forged_again as again
 from bench.extract_real import ROOT
 from bench.figures import Figure, at_least, at_most, report
-from bench.trust_forged import CARRIERS, ORIGINS, Try, context_of, evidences, proposed, unescaped
+from bench.trust_forged import (
+    CARRIERS,
+    ORIGINS,
+    Try,
+    context_of,
+    entries_of,
+    evidences,
+    proposed,
+    unescaped,
+)
 
-from lamina.memories import Proposal
+from lamina.integrations.mcp_calls import Calls
+from lamina.layers.extraction.evidence import NewWords
+from lamina.memories import Evidence, Proposal
 from lamina.memory.file_store import FileStore
 from lamina.memory.topics import new_topic
 
-FILES = ("forged_fourth", "forged_frames", "facts_third")
-FACTS = ("fact", "learnt")
+FILES = ("forged_fourth", "forged_fifth", "forged_frames", "facts_third")
+ORDERS = ("fact", "cited", "mcp", "team")
+WRITERS = {"cited": ("extraction",), "team": ("team",)}
 
 
 @dataclass(frozen=True)
@@ -86,13 +100,41 @@ def topic(proposal: Proposal) -> bytes:
     return content.replace(b"\n---\n", f"\n{keys}---\n".encode(), 1)
 
 
+def called(one: Try) -> again.Found:
+    """By an MCP client where no hook has recorded a prompt."""
+    wanted = proposed(one)
+    with tempfile.TemporaryDirectory() as folder:
+        home, project = Path(folder) / "home", Path(folder) / "shop"
+        project.mkdir()
+        calls = Calls(str(project), str(home))
+        head = {"name": wanted.name, "description": wanted.description}
+        answer, _ = calls.call("remember", {**head, "content": wanted.body, "type": one.type})
+        calls.close()
+        there = [file for file in home.rglob("memory/*.md") if file.name != "MEMORY.md"]
+        disk = "".join(file.read_text() for file in there)
+    return again.Found(bool(there), "mcp" if there else answer, disk)
+
+
+def quotes_for(case: Case, proposal: Proposal) -> Iterable[Sequence[Evidence]]:
+    """What is found, for an order then any; `cited` names the untyped line itself, a push nothing."""
+    one = case.forged
+    if case.way == "team":
+        return [()]
+    if case.way == "cited":
+        cites = f"{one.memory}\n\n```evidence\n{one.memory}\n```\n"
+        return [NewWords.of(entries_of(one.talk), "s").evidence_for(cites, strict=False)[1]]
+    return islice(evidences(one, proposal), 1 if case.way == "learnt" else None)
+
+
 def stated(case: Case) -> again.Found:
-    """A fact by the agent's Write and by extraction, with the quotes that are found for it; an order also
-    with any quote."""
+    """A fact by the agent's Write and by extraction, or as its way says."""
+    if case.way == "mcp":
+        return called(case.forged)
     proposal, why = proposed(case.forged), ""
-    proposal = replace(proposal, path=case.path or proposal.path)
-    for number, quotes in enumerate(evidences(case.forged, proposal)):
-        for writer in ("agent", "extraction"):
+    path = f"team/{proposal.path}" if case.way == "team" else proposal.path
+    proposal = replace(proposal, path=case.path or path)
+    for number, quotes in enumerate(quotes_for(case, proposal)):
+        for writer in WRITERS.get(case.way, ("agent", "extraction")):
             gate = context_of(case.forged.talk)
             with (
                 tempfile.TemporaryDirectory() as folder,
@@ -105,8 +147,6 @@ def stated(case: Case) -> again.Found:
                     True, f"{writer}, {'a chosen quote' if number else 'quotes found'}", disk
                 )
             why = why or reason
-        if case.way == "learnt":
-            break
     return again.Found(False, why)
 
 
@@ -119,8 +159,9 @@ def tried(name: str) -> tuple[Counter[str], list[str]]:
     counted: Counter[str] = Counter()
     for case in cases(name):
         one = case.forged
-        found = stated(case) if case.way in FACTS else again.tried(case)
-        part = {"fact": "orders", "learnt": "facts", "honest": "words"}.get(case.way, "forged")
+        found = stated(case) if case.way in (*ORDERS, "learnt") else again.tried(case)
+        parts = {**dict.fromkeys(ORDERS, "orders"), "learnt": "facts", "honest": "words"}
+        part = parts.get(case.way, "forged")
         ways = (case.way, one.language, one.kind, f"pull {case.pull}")
         for key in dict.fromkeys((part, *(f"{part} {way}" for way in ways))):
             counted[f"{key}: {'in' if found.got_in else 'out'}"] += 1
@@ -143,7 +184,7 @@ def tried(name: str) -> tuple[Counter[str], list[str]]:
 def main() -> int:
     again.topic = topic
     figures: list[Figure] = []
-    for name in [one for one in sys.argv[1:] if one[0] != "-"] or FILES:
+    for name in [one.removesuffix(".txt") for one in sys.argv[1:] if one[0] != "-"] or FILES:
         counted, lines = tried(name)
         print(f"\n{name}", *(f"{key} {count}" for key, count in sorted(counted.items())), sep="\n")
         if "-v" in sys.argv:
