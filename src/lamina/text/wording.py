@@ -357,7 +357,25 @@ def read_under(lines: Sequence[str]) -> list[tuple[str, ...]]:
             lead, of_list = bare, True
         elif bare:
             hung = [*hung, (indent, bare)]
-    return found
+    return [(*above, *more) for above, more in zip(found, _around(lines), strict=True)]
+
+
+def _around(lines: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    """Of each line what else says how it is meant: a title, the head of its table, an open fence, and
+    lines anywhere that speak of others by their place ("everything above", "point 2")."""
+    said = list(map(spaced, lines))
+    heads = ("name:", "description:")  # of the file, where it is given whole
+    first, *rest = [one for one in said if one and not one.startswith(heads)] or [""]
+    titled = not first.endswith(_SENTENCE_ENDS) and not LIST_ITEM.match(first)
+    plain = (one for one in rest if not one.startswith(("**", "|", "#")))
+    title = first if titled and any(one.endswith(_SENTENCE_ENDS) for one in plain) else ""
+    refers = [one for one in said if _REFERS.search(one)]
+    table, fenced = "", False
+    for line in said:
+        table = (table or line) if line.startswith("|") else ""
+        under = (title, table, "```" if fenced else "", *refers)
+        yield tuple(one for one in under if one and one != line)
+        fenced ^= line.startswith("```")
 
 
 def _level(line: str, below: str) -> int:
@@ -371,6 +389,8 @@ def _level(line: str, below: str) -> int:
 
 _BOLD = 7  # deeper than `######`
 _EMPHASISED, _LEADS = Listed("proof.emphasised"), Listed("proof.leads")
+_REFERS = Listed("proof.refers")
+_SENTENCE_ENDS = (".", "!", "?", "。", "！", "？", ":", "：")
 LIST_ITEM = re.compile(r"\s*(?:[-*+•–]|\d{1,3}[.)])\s+")
 
 
