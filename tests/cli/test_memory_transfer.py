@@ -102,7 +102,7 @@ def test_claude_codes_memory_comes_over_with_its_types_and_stays_as_it_is(
     assert (memory["name"], memory["type"]) == ("Build host", "reference")
     assert {one: (one.read_bytes(), one.stat().st_mtime_ns) for one in folder.iterdir()} == before
     (commit, *_) = run("log")
-    assert commit["origin"] == "assistant", "not the user's word"
+    assert commit["origin"] == "program", "not the user's word"
 
 
 def test_a_project_that_claude_code_remembers_is_told_so(

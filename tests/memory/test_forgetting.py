@@ -368,7 +368,7 @@ def test_the_gate_looks_at_what_is_left_over(store: FileStore) -> None:
 
 def test_what_others_wrote_is_not_parted(store: FileStore) -> None:
     """The line that is left over would count as the user's own."""
-    store.write(replace(BOTH, type="project", writer="agent"))
+    store.write(replace(BOTH, type="project", writer="program"))
     found = meant(store, "I live in Oslo")
     assert (found.fit, found.part) == ("certain", None)
 

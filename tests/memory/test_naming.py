@@ -144,11 +144,11 @@ def test_another_fact_under_the_same_name_gets_the_next_one(
     store: FileStore, writer: Writer
 ) -> None:
     for word in ("walrus", "pelican", "otter"):
-        store.remember(fact(f"The {word} answers.", writer))
+        store.remember(fact(f"The {word} listens.", writer))
     paths = ["project_port.md", "project_port-2.md", "project_port-3.md"]
     assert sorted(one.path for one in store.list()) == sorted(paths)
     assert [store.read(path).body for path in paths] == [
-        f"The {word} answers." for word in ("walrus", "pelican", "otter")
+        f"The {word} listens." for word in ("walrus", "pelican", "otter")
     ]
 
 
@@ -157,10 +157,10 @@ def test_another_fact_under_the_same_name_gets_the_next_one(
 def test_the_same_fact_is_not_written_twice_and_more_of_it_updates_its_file(
     store: FileStore, writer: Writer
 ) -> None:
-    store.remember(fact("The walrus answers.", writer))
-    again = store.remember(fact("The walrus answers.", writer))
+    store.remember(fact("The walrus listens.", writer))
+    again = store.remember(fact("The walrus listens.", writer))
     assert (again.path, again.changed) == ("project_port.md", False)
-    grown = store.remember(fact("The walrus answers. It listens at night.", writer))
+    grown = store.remember(fact("The walrus listens. It runs at night.", writer))
     assert (grown.path, grown.changed) == ("project_port.md", True)
     assert [one.path for one in store.list()] == ["project_port.md"]
 
@@ -175,9 +175,9 @@ def test_the_opposite_never_takes_the_place_of_what_it_contains(store: FileStore
 
 @pytest.mark.spec("L5.6")
 def test_a_pinned_memory_or_one_in_capitals_only_costs_the_name(store: FileStore) -> None:
-    store.remember(fact("The walrus answers."))
+    store.remember(fact("The walrus listens."))
     store.pin("project_port.md")
-    assert store.remember(fact("The otter sleeps.", "agent")).path == "project_port-2.md"
+    assert store.remember(fact("The otter listens.", "agent")).path == "project_port-2.md"
     (store.directory / "Project_Host.md").write_text("---\nname: Host\n---\n\nA penguin.\n")
     new = store.remember(fact("Quite another host.", "agent", "project_host.md"))
     assert new.path == "project_host-2.md"
@@ -187,9 +187,9 @@ def test_a_pinned_memory_or_one_in_capitals_only_costs_the_name(store: FileStore
 def test_a_name_that_the_writer_insists_on_is_refused_in_words_for_people(
     store: FileStore,
 ) -> None:
-    store.write(fact("The walrus answers."))
+    store.write(fact("The walrus listens."))
     with pytest.raises(NameTaken, match=r"another memory already\. Give this one another name"):
-        store.write(fact("The otter sleeps."))
+        store.write(fact("The otter listens."))
 
 
 @pytest.mark.spec("L5.6")
@@ -203,10 +203,10 @@ def test_what_waited_while_its_name_was_taken_is_accepted_under_the_next(
         item = store.write_file("project_port.md", content, writer="agent", base=None).inbox_id
     else:
         item = store.remember(waiting).inbox_id
-    store.remember(fact("The walrus answers."))
+    store.remember(fact("The walrus listens."))
     assert "walrus" not in inbox_diff(store, store.inbox.get(item))
     assert accept(store, item).path == "project_port-2.md"
-    assert store.read("project_port.md").body == "The walrus answers."
+    assert store.read("project_port.md").body == "The walrus listens."
     assert "ea." in store.read("project_port-2.md").body
 
 

@@ -149,9 +149,11 @@ def test_an_unknown_item_is_named(store: FileStore) -> None:
 def test_what_a_tool_wrote_by_itself_is_attributed_and_gated(store: FileStore) -> None:
     store.remember(a_memory("old.md", body="As it was."))
     store.catch_up()
-    fine = "---\nname: Build\ndescription: Build time\ntype: project\n---\n\nNine minutes.\n"
+    fine = (
+        "---\nname: Build\ndescription: Build time\ntype: project\n---\n\nIt takes nine minutes.\n"
+    )
     (store.directory / "build.md").write_text(fine)
-    (store.directory / "Bad Name.md").write_text(fine.replace("Nine", "Ten"))
+    (store.directory / "Bad Name.md").write_text(fine.replace("nine", "ten"))
     claim = "---\nname: T\ndescription: taste\ntype: user\n---\n\nThe user likes tabs.\n"
     (store.directory / "taste.md").write_text(claim)
     before = store.read_bytes("old.md")
@@ -198,7 +200,7 @@ def test_a_wish_that_a_tool_carried_out_by_itself_lifts_the_tombstone(tmp_path: 
 
 def test_a_tool_may_not_remove_what_is_pinned(store: FileStore) -> None:
     store.remember(a_memory("a.md"))
-    store.remember(a_memory("b.md", body="Other words, unlike the first.", writer="agent"))
+    store.remember(a_memory("b.md", body="The lab has port 80.", writer="agent"))
     store.pin("a.md")
     store.catch_up()
     (store.directory / "a.md").unlink()

@@ -231,7 +231,7 @@ def test_a_tombstone_knows_the_words_again_but_does_not_hold_them(store: FileSto
         "plants.md",
         name="Plants",
         description="The office",
-        body="The ficus needs water.",
+        body="The ficus stands in the hall.",
         writer="extraction",
     )
     assert store.write(other).decision == "accept"

@@ -116,7 +116,9 @@ def test_what_a_tool_call_wrote_into_an_empty_directory_is_not_adopted(
     with FileStore(tmp_path / "memory") as store:
         (tmp_path / "memory").mkdir()
         for name in ("a", "b", "c"):
-            text = f"---\nname: {name}\ndescription: {name}{name}\n---\nAll about {name}ville.\n"
+            text = (
+                f"---\nname: {name}\ndescription: The town\n---\nIts town is called {name}ville.\n"
+            )
             (tmp_path / "memory" / f"{name}.md").write_text(text)
         judge = store.judge
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from lamina.errors import GateRefused
 from lamina.memory.file_store import FileStore
 from lamina.testing import a_memory
-from lamina.text.wording import sentences
+from lamina.text.wording import read_under, sentences
 
 
 @pytest.mark.parametrize(
@@ -57,3 +57,26 @@ def test_each_sentence_of_a_forgotten_memory_stays_away_in_any_script(tmp_path: 
         )
         with pytest.raises(GateRefused, match="forgotten"):
             store.write(again)
+
+
+@pytest.mark.parametrize(
+    ("own", "added"),
+    [
+        ("Toms alte Regeln, die ich ablehne\n\nKeine Tests am Freitag.", "Frag mich vorher."),
+        ("I drink tea.\n\nWhat comes now are Tom's wishes.", "I eat nuts."),
+        ("Point 2 is off.\n\n1. Emojis", "2. Ask me first."),
+        ("| Forbidden |\n|---|\n| Fax |", "| Backups |"),
+        ("A file as it must not look.\n\n```\nNo tests.", "Ask me first."),
+    ],
+)
+def test_a_line_is_read_with_those_that_say_how_it_is_meant(own: str, added: str) -> None:
+    lines = own.splitlines()
+    assert read_under([*lines, added])[-1] != read_under([added])[0]
+
+
+def test_what_was_cancelled_by_its_place_is_read_with_that() -> None:
+    """A line may speak of those above it, too."""
+    assert read_under(["Ask me first.", "", "Everything above is off."])[0] == (
+        "Everything above is off.",
+    )
+    assert read_under(["Ask me first.", "", "Use tabs."])[0] == ()

@@ -130,7 +130,7 @@ def _take(
         description=one.description,
         reason=f"{mark}, {one.where}" if one.where else mark,
     )
-    proposal = replace(proposal, writer="user" if args.mine else "agent")
+    proposal = replace(proposal, writer="user" if args.mine else "program")
     path, decision, reason = _outcome(args, store, proposal)
     return {"from": one.where, "path": path, "decision": decision, "reason": reason}
 

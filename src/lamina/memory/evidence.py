@@ -28,14 +28,14 @@ from lamina.text.asks import (
     told,
     turned_round,
 )
-from lamina.text.claims import no_plain_fact, no_statement
-from lamina.text.lists import words
+from lamina.text.claims import in_order, no_plain_fact, no_statement
+from lamina.text.lists import Listed, words
 from lamina.text.origins import asks_somebody, typed_parts, untyped_parts
 from lamina.text.own_words import own_text
 
 Blocks = Sequence[tuple[Origin, str]]
 
-_NEEDED_SHARE = 0.7  # of the content words
+_NEEDED_SHARE, _NEARLY_ALL = 0.7, 0.8  # of the content words
 _FOUNDED = 0.4  # of the content words
 _HALF = 0.5  # of the content words
 _MOST_SAID = 1_000  # characters of messages that are kept as one memory
@@ -48,13 +48,13 @@ _LEAST_TRUSTED: tuple[Origin, ...] = (
 )  # fmt: skip
 
 _TEMPLATE_WORDS = re.compile(r"\*\*(?:Why|How to apply):?\*\*:?", re.IGNORECASE)
-_UNSPACED = re.compile(r"[\u3400-\u9fff]+")
 _WRAPPED = re.compile(r"(?<=[\w,]) ?\n[ \t]*(?=[a-z])")  # a line that goes on in the next
 _LASTING = words("proof.lasting")
-_STORY = words("proof.stories")
-_STORY_GOES_ON = 2  # messages
+_STORY, _VOIDS = words("proof.stories"), Listed("proof.voids")
+_GOES_ON, _SHORT_TURN = 6, 120  # messages; characters of the assistant's that may set a scene
 _SOMEBODY = words("proof.user")  # who uses what they build
 _TOPIC = words("proof.topics")  # what a title may call a memory, whatever it says
+_AND_A = Listed("proof.and_a")
 _HEAD_KEY = re.compile(r"^(?:name|description):\s*")
 
 
@@ -298,9 +298,12 @@ def _messages(item: Evidence, record: Record, session: str) -> Iterator[Message]
     )
     if later and any(map(takes_back, wording.sentences(later[0]))):
         return
-    if any(_STORY.search(one) or classify(one).imagines for one in told[:_STORY_GOES_ON]):
+    if any(map(_VOIDS.search, later[:_GOES_ON])):
         return
     asked = earlier[-1][1] if earlier and earlier[-1][0] == "assistant" else ""
+    framed = [*told[:_GOES_ON], *([asked] if len(asked) <= _SHORT_TURN else ())]
+    if any(_STORY.search(one) or classify(one).imagines for one in framed):
+        return
     yield Message("\n\n".join(said), asked=asked, later=later)
 
 
@@ -462,32 +465,29 @@ def _restates(sentence: str, texts: Iterable[str]) -> bool:
 
 def echoes(text: str, sources: Iterable[str]) -> bool:
     """Whether some words in a row of a text stand in one of the sources."""
-    said = " ".join(wording.words(text)).split()
-    runs = [f" {' '.join(said[n : n + _RUN])} " for n in range(len(said) - _RUN + 1)]
-    runs += [
-        run[n : n + _RUN] for run in _UNSPACED.findall(text) for n in range(len(run) - _RUN + 1)
-    ]
-    if not runs:
-        return False
-    heard = (f" {' '.join(wording.words(source))} " for source in sources)
-    return any(run in words for words in heard for run in runs)
+    runs = wording.runs(text, _RUN)
+    return bool(runs) and any(not runs.isdisjoint(wording.runs(one, _RUN)) for one in sources)
 
 
 def no_fact(proposal: Proposal, text: str, record: Record) -> str:
     """ "" or what in a text that nobody typed is not plainly a statement of fact. What restates only what
-    the user typed may be worded as they did; so may what no session is known of."""
+    the user typed may be worded as they did."""
     found = no_statement(text, proposal.name)
-    if found or not (proposal.session or proposal.evidence):
+    # A program and a teammate answer for what they say; what a dream says unproven passed here before.
+    bare = not (proposal.session or proposal.evidence)
+    if found or (bare and proposal.writer in ("program", "team", "dream")):
         return found
     support = _supported(proposal, record)
     each = [message.stated() for message in support.messages]
-    typed = [one for said in each for one in (*said, " ".join(said))]
+    typed = [one for said in each for text in said for one in (*_AND_A.split(text), " ".join(said))]
 
     def told(one: str) -> bool:
         return any(
             _share(one, known := "\n".join([said, *support.days])) >= _NEEDED_SHARE
             and not wording.missing_tokens(one, known)
             and about.denials(one) == about.denials(said)
+            and _share(said, one) >= _NEARLY_ALL  # what limits it must not be gone
+            and in_order(one, said)
             for said in typed
         )
 

@@ -23,7 +23,7 @@ from lamina.memory.removal import Saying, clauses, still_said, taken_back
 from lamina.messages import Origin
 from lamina.text import wording
 from lamina.text.asks import find_order
-from lamina.text.claims import no_statement, order_heard
+from lamina.text.claims import order_heard
 from lamina.text.hidden import hidden_character, speaks_as_system
 from lamina.text.likeness import tells_apart
 from lamina.text.origins import tells_of_code, typed_parts
@@ -454,8 +454,8 @@ def _why_ask(proposal: Proposal, context: GateContext, _forgotten: str) -> tuple
     to do, or speaks for the user, is asked about; what the user accepted of it is not asked again."""
     new, known = _what_is_new(proposal, context, context.vouched(proposal.path))
     marker = speaks_as_system(_all_text(proposal))
-    what = f"speaks as the system or another turn: {marker}" if marker else ""
-    what = what or no_statement(evidence.claimed_text(new, context.known, known))
+    what = evidence.no_fact(new, evidence.claimed_text(new, context.known, known), context.record)
+    what = f"speaks as the system or another turn: {marker}" if marker else what
     reason = f"what {proposal.teammate or 'a teammate'} wrote {what}" if what else ""
     return reason, f"teammate {proposal.teammate}".strip()
 
@@ -483,7 +483,8 @@ def _what_is_new(proposal: Proposal, context: GateContext, vouched: str) -> tupl
     if old is None or (proposal.type in ("user", "feedback") and old.type != proposal.type):
         return proposal, vouched
     extra = {key: one for key, one in proposal.extra.items() if old.extra.get(key) != one}
-    proposal = dataclasses.replace(proposal, extra=extra)
+    new = proposal.name if proposal.name != old.name else ""
+    proposal = dataclasses.replace(proposal, extra=extra, name=new)
     standing = f"name: {old.name}\ndescription: {old.description}\n{old.body}"
     if proposal.type in ("user", "feedback"):
         return proposal, standing

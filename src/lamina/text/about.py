@@ -351,7 +351,8 @@ def _for_now(sentence: str) -> bool:
     if _ANSWERS.match(order):
         return True
     denies = not {"not", *_list("no"), *_list("standing")}.difference(_WITHOUT).isdisjoint(words)
-    if denies or kind.keeps or kind.lasts or not _list("general").isdisjoint(words):
+    general = _AS_RULE.match(order) or not _list("general").isdisjoint(words)
+    if denies or kind.keeps or kind.lasts or general:
         return False
     if sentence.rstrip().endswith(("?", "？")) and _opening("request").match(bare):
         return True
@@ -435,7 +436,7 @@ def _then_asks(sentence: str) -> bool:
     return False
 
 
-_JOINT, _ANSWERS = Listed("proof.joint"), Listed("proof.answers")
+_JOINT, _ANSWERS, _AS_RULE = (Listed(f"proof.{one}") for one in ("joint", "answers", "rules_zh"))
 _WONDERS = Listed("own_words.WONDERS")
 
 

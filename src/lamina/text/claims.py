@@ -119,7 +119,7 @@ def carries(text: str, statement: str) -> bool:
         tokens <= hard_tokens(text)
         and set(_UNSAYING.findall(text)) <= set(_UNSAYING.findall(statement))
         and _turns(_about(text, stems)) == _turns(statement)
-        and _in_order(statement, text)
+        and in_order(statement, text)
         and not speaks_of(statement, (text,))
     )
 
@@ -133,7 +133,7 @@ def overturns(later: str, earlier: str) -> bool:
     if speaks_of(earlier, (later,)):
         return False
     ends, ended = _ENDING.search(about), _ENDING.search(earlier)
-    return bool(ends) != bool(ended) or not _in_order(earlier, later)
+    return bool(ends) != bool(ended) or not in_order(earlier, later)
 
 
 def _turns(text: str) -> set[str]:
@@ -145,7 +145,7 @@ def _about(text: str, stems: frozenset[str]) -> str:
     return ", ".join(clause for clause in _CLAUSE.split(text) if content_stems(clause) & stems)
 
 
-def _in_order(statement: str, text: str) -> bool:
+def in_order(statement: str, text: str) -> bool:
     """Alice reviews for Bob; Bob does not review for Alice. Tabs over spaces is not spaces over tabs."""
     compared = _COMPARES.search(statement)
     named = {one.casefold() for one in _NAMED.findall(statement)}
@@ -294,6 +294,17 @@ def _listed(*names: str) -> frozenset[str]:
     return frozenset(" ".join(lines).casefold().split())
 
 
+@lru_cache
+def _forms(kind: str) -> frozenset[str]:
+    """What a thing does (`verbs`), or what is done to it (`made`), the regular forms made by rule: wrong
+    ones among them are no words, and do no harm."""
+    does = kind == "verbs"
+    bases, ends = _listed("acts", "does" if does else "undergone"), ("", "s", "es")
+    found = {f"{one}{end}" for one in bases for end in (ends if does else ("d", "ed"))}
+    found |= {f"{one[:-1]}{'ies' if does else 'ied'}" for one in bases if one[-1] == "y"}
+    return _listed(kind).union(found, () if does else (f"{one}{one[-1]}ed" for one in bases))
+
+
 @lru_cache(maxsize=1)
 def _guiding() -> re.Pattern[str]:
     return anywhere(sections("statement.txt")["phrases"])
@@ -342,7 +353,8 @@ def _is_name(topic: str, known: set[str]) -> bool:
     """ "Build time", but not "Whitelist box7 traffic" nor "Sicherungen verwerfen": what a new word that
     opens or ends it as a verb would asks for something."""
     first, last = topic.split(maxsplit=1)[0], topic.rsplit(maxsplit=1)[-1]
-    noun = first.endswith((*_listed("nouns"),)) or content_stems(first) <= known
+    counted = last.isdigit() and not _bids((first.casefold(),))  # "Fact 3"
+    noun = counted or first.endswith((*_listed("nouns"),)) or content_stems(first) <= known
     acts = last.islower() and last.endswith("en") and not content_stems(last) <= known
     return ":" not in topic and (first == last or (noun and not acts))
 
@@ -365,7 +377,7 @@ def states_fact(sentence: str) -> bool:
         return False
     if any("\u3400" <= char <= "\u9fff" for char in plain):
         parts = [one for one in _CHINESE_PART.split(plain) if one.strip()]
-        said = (plain[0] == "`" and len(parts) > 1) or _states_in_chinese(parts[0])
+        said = _states_in_chinese(parts[1 if plain[0] == "`" and len(parts) > 1 else 0])
         rest = (one.strip() for one in parts if not _states_in_chinese(one))
         return said and all(len(one) <= _SHORT_CHINESE for one in rest)
     clauses: list[tuple[str, list[str]]] = [("", [])]
@@ -377,7 +389,9 @@ def states_fact(sentence: str) -> bool:
     filled = [(joint, part) for joint, part in clauses if part]
     mains = (_is_clause(part) or (at in {")", "]"} and _tells(part)) for at, part in filled)
     first = next((n for n, is_main in enumerate(mains) if is_main), len(filled))
-    labelled = len(filled) > 1 and (plain[0] == "`" or "**" in sentence[:5])
+    opens = _listed("determiners", "opens")
+    named = len(filled) > 1 and (filled[1][1][0] in opens or filled[1][1][0][0].isdigit())
+    labelled = named and (plain[0] == "`" or "**" in sentence[:5])
     return (
         (first < len(filled) or labelled or plain[:1].isdigit())  # "`f()` — a reader", "8 of 9"
         and all(_is_phrase(part) and _is_thing(part) for _, part in filled[:first])
@@ -398,14 +412,13 @@ def _aims(bare: str) -> bool:
 
 def _is_host(dotted: str, *, code: bool = False) -> bool:
     """A dotted name, if it is neither a file's nor, in code, likely one of a program's."""
-    *names, spelled = dotted.split(".")
-    end, deep = spelled.casefold(), len(names) > 1
-    is_file = end in _listed("endings") and not (deep and end == "sh")
-    of_program = spelled not in (end, end.upper(), end.title())  # `pool.DrainAll`
-    if is_file or of_program or len(end) < 2 or not end.isalpha():
+    *names, end = dotted.casefold().split(".")
+    deep, known = len(names) > 1, end in _listed("hosts")
+    is_file = end in _listed("endings") and not (deep and known)
+    of_program = not known and dotted.rpartition(".")[2] not in (end, end.upper(), end.title())
+    if is_file or of_program or len(end) < 2 or not end.isalpha():  # `pool.DrainAll`
         return False
-    likely = deep and (len(end) == 2 or end in _listed("hosts"))
-    return not code or likely or end in _listed("sure_hosts")
+    return not code or (deep and (len(end) == 2 or known)) or end in _listed("sure_hosts")
 
 
 def _guides(sentence: str, words: Sequence[str]) -> bool:
@@ -417,7 +430,7 @@ def _guides(sentence: str, words: Sequence[str]) -> bool:
 
 def _is_clause(words: Sequence[str]) -> bool:
     """A thing, then a verb that says what it is, has or does."""
-    does = words[0].endswith("s") and words[0] in _listed("verbs")
+    does = words[0].endswith("s") and words[0] in _forms("verbs")
     did = _PAST.match(words[0]) and words[1:] and words[1] in {"`", *_listed("places")}
     places = range(0 if does or did else 1, min(len(words), _LONGEST_SUBJECT + 1))
     return any(
@@ -428,7 +441,7 @@ def _is_clause(words: Sequence[str]) -> bool:
 def _hides_verb(words: Sequence[str], at: int) -> bool:
     """ "Whitelist traffic box7 generates": a verb that lacks its object belongs to what stands before."""
     rest = [one for one in words[at + 1 :] if not one.endswith("ly")]
-    lacks = words[at] in _listed("verbs") and (not rest or rest[0] in _listed("opens"))
+    lacks = words[at] in _forms("verbs") and (not rest or rest[0] in _listed("opens"))
     bare = at >= _SHORT_TITLE and words[0] not in _listed("determiners")
     alone = words[at] in _listed("intransitive") or words[at - 1].endswith("s")
     whatever = not {"whatever", "whichever", "what", "whoever"}.isdisjoint(words[:at])
@@ -453,25 +466,27 @@ def _tells(rest: Sequence[str]) -> bool:
         behind = [one for one in rest[1:] if one not in _listed("between")] or [""]
         state = behind[1] if len(behind) > 1 and behind[0].endswith("ly") else behind[0]
         ends = _listed("adjectives", "happened") if verb[0] == "w" else _listed("adjectives")
-        known = state in _listed("made", "states", "places") or state.endswith((*ends,))
+        listed = state in _forms("made") or state in _listed("states", "places")
+        known = listed or state.endswith((*ends,))
         return known or not state.isalpha()
     if verb in _listed("german_verbs"):
         is_made = verb in _listed("german_copula") and last.islower()
-        done = is_made or last.startswith("ge") or last.endswith(("iert", "en"))
+        ended = last.startswith("ge") or last.endswith(("iert", "en"))
+        done = is_made or (ended and verb.startswith("ha"))  # else its last word is a noun
         return len(rest) > 1 and (not done or last in _listed("german_made"))
-    return verb in _listed("verbs", "having") or bool(_PAST.match(verb))
+    return verb in _forms("verbs") or verb in _listed("having") or bool(_PAST.match(verb))
 
 
 def _is_phrase(words: Sequence[str]) -> bool:
     """A noun, a place, a number; no verb fits into so few words unseen."""
     opens = words[0] in _listed("opens") or words[0].endswith("ing") or words[0][0].isdigit()
     longest = _LONGEST_PHRASE if opens else _LONGEST_NOUN
-    fits = len(words) <= longest and {"to", "zu"}.isdisjoint(words)
+    fits = len(words) <= longest and {"to", "zu", *_listed("copula")}.isdisjoint(words)
     return fits and not (len(words) > 2 and _bids(words))
 
 
 def _bids(words: Sequence[str]) -> bool:
-    return f"{words[0]}s" in _listed("verbs", "orders")  # "scan all sites"
+    return f"{words[0]}s" in _forms("verbs") | _listed("orders")  # "scan all sites"
 
 
 def _goes_on(joint: str, words: Sequence[str]) -> bool:
@@ -480,4 +495,6 @@ def _goes_on(joint: str, words: Sequence[str]) -> bool:
 
 
 def _states_in_chinese(clause: str) -> bool:
-    return any(clause.find(v) > 0 and not clause.endswith(v) for v in _listed("chinese_verbs"))
+    opens = clause.startswith(("共有", "由")) and len(clause) > 2  # "there are", "made by"
+    verbs = _listed("chinese_verbs")
+    return opens or any(clause.find(one) > 0 and not clause.endswith(one) for one in verbs)

@@ -119,6 +119,16 @@ def stems_of(words: Iterable[str]) -> frozenset[str]:
 _short_stems = lru_cache(maxsize=16_384)(_distinct_stems)
 
 
+_UNSPACED = re.compile(r"[\u3400-\u9fff]+")
+
+
+def runs(text: str, count: int) -> set[str]:
+    """Words in a row, or as many characters of a script without spaces: they show where a text is from."""
+    said, wide = words(text), _UNSPACED.findall(text)
+    found = {" ".join(said[at : at + count]) for at in range(len(said) - count + 1)}
+    return found | {one[at : at + count] for one in wide for at in range(len(one) - count + 1)}
+
+
 def stem(word: str) -> str:
     """The stem of one plain word."""
     return _stemmer()([word])[0]
@@ -347,7 +357,25 @@ def read_under(lines: Sequence[str]) -> list[tuple[str, ...]]:
             lead, of_list = bare, True
         elif bare:
             hung = [*hung, (indent, bare)]
-    return found
+    return [(*above, *more) for above, more in zip(found, _around(lines), strict=True)]
+
+
+def _around(lines: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    """Of each line what else says how it is meant: a title, the head of its table, an open fence, and
+    lines anywhere that speak of others by their place ("everything above", "point 2")."""
+    said = list(map(spaced, lines))
+    heads = ("name:", "description:")  # of the file, where it is given whole
+    first, *rest = [one for one in said if one and not one.startswith(heads)] or [""]
+    titled = not first.endswith(_SENTENCE_ENDS) and not LIST_ITEM.match(first)
+    plain = (one for one in rest if not one.startswith(("**", "|", "#")))
+    title = first if titled and any(one.endswith(_SENTENCE_ENDS) for one in plain) else ""
+    refers = [one for one in said if _REFERS.search(one)]
+    table, fenced = "", False
+    for line in said:
+        table = (table or line) if line.startswith("|") else ""
+        under = (title, table, "```" if fenced else "", *refers)
+        yield tuple(one for one in under if one and one != line)
+        fenced ^= line.startswith("```")
 
 
 def _level(line: str, below: str) -> int:
@@ -361,6 +389,8 @@ def _level(line: str, below: str) -> int:
 
 _BOLD = 7  # deeper than `######`
 _EMPHASISED, _LEADS = Listed("proof.emphasised"), Listed("proof.leads")
+_REFERS = Listed("proof.refers")
+_SENTENCE_ENDS = (".", "!", "?", "。", "！", "？", ":", "：")
 LIST_ITEM = re.compile(r"\s*(?:[-*+•–]|\d{1,3}[.)])\s+")
 
 

@@ -190,26 +190,22 @@ def echoed(
     """Texts that nobody here said, which the claim repeats, by words in a row or by a number, a path or
     a name: it is labelled by the worst of them. What the user typed as well is their own word, however
     like a memory it sounds; the program's own reminders are nobody's source."""
-    runs = {run for line in claim.splitlines() for run in _runs(line)}
+    runs = {run for line in claim.splitlines() for run in wording.runs(line, _RUN)}
     tokens = wording.hard_tokens(claim)
     for _, sentence in _sentences(entries) if runs or tokens else ():
-        runs -= _runs(sentence)
+        runs -= wording.runs(sentence, _RUN)
         tokens -= wording.hard_tokens(sentence)
     found: list[Evidence] = []
     for entry in reversed(entries) if runs or tokens else ():
         blocks = [block for block in blocks_of_entry(entry) if block[0] != "system"]
         for text in untyped_parts(blocks):
-            if not runs.isdisjoint(_runs(text)) or not tokens.isdisjoint(wording.hard_tokens(text)):
+            repeats = not runs.isdisjoint(wording.runs(text, _RUN))
+            if repeats or not tokens.isdisjoint(wording.hard_tokens(text)):
                 quote = " ".join(wording.fold(text).split()[:_SNIPPET])
                 found.append(Evidence(quote, session, str(entry.get("uuid"))))
         if len(found) >= most:
             break
     return found
-
-
-def _runs(text: str) -> set[tuple[str, ...]]:
-    words = wording.words(text)
-    return {tuple(words[at : at + _RUN]) for at in range(len(words) - _RUN + 1)}
 
 
 # ---- the log of a day
