@@ -35,8 +35,10 @@ async def _allow(spec: ToolSpec, input: Json, context: ToolContext) -> Decision:
 
 
 def _text(number: int) -> str:
-    words = " ".join(f"pelican{number}x{at}" for at in range(12))
-    return f"---\nname: Note {number}\ndescription: {words}\ntype: project\n---\n\nFirst.\n"
+    return (
+        f"---\nname: Berth {number}\ndescription: The pelican{number} is at berth {number}\n"
+        "type: project\n---\n\nIts crane is the first.\n"
+    )
 
 
 @pytest.mark.spec("M9")
@@ -59,7 +61,7 @@ def test_write_and_edit_are_the_agents_though_another_process_opens_the_memory_m
             made = await call(guard, "Write", file_path=path, content=_text(number))
             assert not made.is_error, made
             changed = await call(
-                guard, "Edit", file_path=path, old_string="First.", new_string="Second."
+                guard, "Edit", file_path=path, old_string="first.", new_string="second."
             )
             assert not changed.is_error, changed
 
