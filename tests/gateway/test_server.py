@@ -8,6 +8,7 @@ import hashlib
 import json
 import random
 import socket
+import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -34,7 +35,7 @@ from tests.wire.server import nobodys_port
 
 from lamina.cli.main import main
 from lamina.errors import LaminaError, UsageError
-from lamina.gateway.peers import Upstream
+from lamina.gateway.peers import Peer, Upstream
 from lamina.gateway.server import Gateway
 
 pytestmark = pytest.mark.spec("I7")
@@ -442,6 +443,23 @@ def test_a_line_that_waits_is_taken_up_without_a_pause_in_which_the_gateway_coul
 
     with Provider(echoes) as provider:
         assert asyncio.run(taken_up(provider.url)) == (True, True, False)
+
+
+@pytest.mark.parametrize("broke", [ConnectionResetError(), MemoryError("no room")])
+def test_a_line_that_broke_while_it_waited_is_not_taken_up(broke: Exception) -> None:
+    async def wakes() -> bool:
+        reader, writer = await asyncio.open_connection(sock=ours)
+        peer = Peer(h11.CLIENT, (reader, writer))
+        peer.since = time.monotonic()
+        reader.set_exception(broke)
+        try:
+            return peer.wakes()
+        finally:
+            peer.cut()
+
+    ours, theirs = socket.socketpair()
+    with theirs:
+        assert not asyncio.run(wakes())
 
 
 TOKEN = "a-token-that-is-long-enough"

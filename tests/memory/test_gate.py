@@ -584,6 +584,8 @@ def test_a_fact_of_theirs_without_its_limit_or_with_names_changed_waits(
         ["{}", "Wrong window, sorry."],
         ["{}", "thanks", "Disregard my previous message."],
         ["{}", "So, the demo is over."],
+        ["{}", "My previous message doesn't count."],
+        ["{}", "ok", "Das hat mein Sohn getippt."],
         ["Wir üben ein Verkaufsgespräch.", "{}"],
         ["{}", "发错窗口了。"],
     ],
@@ -600,6 +602,45 @@ def test_a_rule_is_read_with_what_was_said_around_it(talk: list[str]) -> None:
         blocks: list[tuple[Any, str]] = [("typed", one.format(rule)) for one in said]
         context = ledger(*([one] for one in blocks), whole=lambda _session, said=blocks: said)
         assert decide(wanted, context).decision == decision
+
+
+_WORKED = "Done: the file is changed, and all of its tests pass. " * 3
+
+
+@pytest.mark.parametrize(
+    "talk",
+    [
+        ["{}", "The last line is missing a semicolon."],
+        ["{}", "thanks", "The builds are back to normal."],
+        ["{}", "A colleague wrote this module last year."],
+        ["{}", "This flag is intended for CI."],
+        ["{}", "delete the last line of README.md"],
+        ["{}", "it opens in the wrong terminal"],
+        ["{}", "the test is over 200 lines, split it"],
+        ["{}", "In der letzten Zeile fehlt ein Semikolon."],
+        ["{}", "Der Server läuft wieder wie gewohnt."],
+        ["{}", "把上一条提交推上去"],
+        ["Translate this README to German.", _WORKED, "{}"],
+        ["Korrigiere den Tippfehler im README.", "tool", "Fertig.", "{}"],
+        ["修一下游戏里的碰撞检测", "tool", "好了。", "{}"],
+        ["The diary export fails.", "Fixed.", "thanks", "Sure.", "{}"],
+        ["Write a user story for it.", "tool", "Ok.", "go on", "Ok.", "and now?", "Ok.", "{}"],
+    ],
+)
+def test_work_on_texts_and_talk_of_lines_take_no_rule_away(talk: list[str]) -> None:
+    rule = "Always deploy on Friday nights."
+    spoken = [one for one in talk if one != "tool"]
+    turns = "typed", "typed" if talk[0] == "{}" else "assistant"
+    origins = [turns[n % 2] for n in range(len(spoken))]
+    if "tool" in talk:
+        origins.insert(1, "tool")
+    blocks: list[tuple[Any, str]] = [
+        (origin, one.format(rule)) for origin, one in zip(origins, talk, strict=True)
+    ]
+    wanted = proposal(rule, type="feedback", name="", description=rule, body=rule)
+    wanted = replace(wanted, evidence=(Evidence(rule, entry=str(talk.index("{}"))),))
+    context = ledger(*([one] for one in blocks), whole=lambda _session: blocks)
+    assert decide(wanted, context).decision == "accept"
 
 
 @pytest.mark.parametrize(

@@ -27,6 +27,7 @@ from lamina.text.asks import (
     takes_back,
     told,
     turned_round,
+    withdraws,
 )
 from lamina.text.claims import in_order, no_plain_fact, no_statement
 from lamina.text.lists import Listed, words
@@ -35,11 +36,8 @@ from lamina.text.own_words import own_text
 
 Blocks = Sequence[tuple[Origin, str]]
 
-_NEEDED_SHARE, _NEARLY_ALL = 0.7, 0.8  # of the content words
-_FOUNDED = 0.4  # of the content words
-_HALF = 0.5  # of the content words
-_MOST_SAID = 1_000  # characters of messages that are kept as one memory
-_MOST_LINES = 40  # of one message
+_FOUNDED, _HALF, _NEEDED_SHARE, _NEARLY_ALL = 0.4, 0.5, 0.7, 0.8  # of the content words
+_MOST_SAID, _MOST_LINES = 1_000, 40  # characters that are kept as one memory; lines of a message
 _RUN = _LIKE = 5  # words or wide characters that show where a text came from; letters of a stem
 
 # The less a source is to be trusted, the earlier: a memory is labelled by the worst it rests on.
@@ -49,9 +47,8 @@ _LEAST_TRUSTED: tuple[Origin, ...] = (
 
 _TEMPLATE_WORDS = re.compile(r"\*\*(?:Why|How to apply):?\*\*:?", re.IGNORECASE)
 _WRAPPED = re.compile(r"(?<=[\w,]) ?\n[ \t]*(?=[a-z])")  # a line that goes on in the next
-_LASTING = words("proof.lasting")
-_STORY, _VOIDS = words("proof.stories"), Listed("proof.voids")
-_GOES_ON, _SHORT_TURN = 6, 120  # messages; characters of the assistant's that may set a scene
+_LASTING, _STORY, _MATERIAL = map(words, ("proof.lasting", "proof.stories", "proof.material"))
+_GOES_ON, _AT_WORK, _SHORT_TURN = 6, 2, 120  # messages of a story, with tools; letters of an answer
 _SOMEBODY = words("proof.user")  # who uses what they build
 _TOPIC = words("proof.topics")  # what a title may call a memory, whatever it says
 _AND_A = Listed("proof.and_a")
@@ -289,20 +286,23 @@ def _supported(proposal: Proposal, record: Record) -> _Support:
 
 def _messages(item: Evidence, record: Record, session: str) -> Iterator[Message]:
     """What was typed in one go around a quote. What answers a question, goes on with a story, or is
-    gone into by the next message, can't be read alone."""
+    gone into by the next message, can't be read alone. Text to work on that was announced comes at once."""
     own, known = record.origin_text(session, item.entry), record.before(session, item.entry)
     earlier = [block for block in known if block[0] != "system"]
     said, told, later = (
         [_WRAPPED.sub(" ", own_text(text)) for origin, text in blocks if origin == "typed"]
         for blocks in (own, earlier[::-1], record.whole(session)[len(known) + len(own) :])
     )
-    if later and any(map(takes_back, wording.sentences(later[0]))):
-        return
-    if any(map(_VOIDS.search, later[:_GOES_ON])):
+    unsaid = any(map(takes_back, wording.sentences("".join(later[:1]))))
+    if unsaid or any(map(withdraws, later[:_GOES_ON])):
         return
     asked = earlier[-1][1] if earlier and earlier[-1][0] == "assistant" else ""
-    framed = [*told[:_GOES_ON], *([asked] if len(asked) <= _SHORT_TURN else ())]
-    if any(_STORY.search(one) or classify(one).imagines for one in framed):
+    origins = [origin for origin, _ in reversed(earlier)]
+    works = "tool" in origins[: 2 * _GOES_ON]
+    at_once = len(asked) <= _SHORT_TURN and "tool" not in takewhile("typed".__ne__, origins)
+    framed = [*told[: _AT_WORK if works else _GOES_ON], *([asked] if at_once else ())]
+    tale = any(_STORY.search(one) or classify(one).imagines for one in framed)
+    if tale or (at_once and any(map(_MATERIAL.search, (*told[:1], asked)))):
         return
     yield Message("\n\n".join(said), asked=asked, later=later)
 

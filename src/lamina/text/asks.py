@@ -281,7 +281,7 @@ def _places(needle: str, part: str) -> Iterator[Told]:
 
 
 _TAKES_BACK = Listed("asks.takes_back")
-_DECLINED = Listed("asks.declined")
+_DECLINED, _VOIDS = Listed("asks.declined"), Listed("proof.voids")
 _JUDGES = Listed("asks.judges")
 
 
@@ -294,6 +294,13 @@ def takes_back(sentence: str) -> bool:
     denials = [one for one in said if _denials().fullmatch(one)]
     # "Stop!" ends what the assistant is doing.
     return not {*denials} <= {"stop", "quit"} and all(one in denials or one in says for one in said)
+
+
+def withdraws(message: str) -> bool:
+    """ "Wrong window, sorry", "meine letzte Nachricht bitte streichen": what was typed before is off.
+    "The last line is empty" says nothing of a message, so a whole sentence must."""
+    said = (wording.fold(one).replace("’", "'") for one in sentences(message))
+    return any(map(_VOIDS.fullmatch, said))
 
 
 def declines(sentence: str) -> bool:
