@@ -666,6 +666,38 @@ def test_a_statement_inside_a_request_is_kept_without_the_request(
 
 @pytest.mark.spec("L5.8")
 @pytest.mark.parametrize(
+    "told",
+    [
+        "I've been using PayPal for my freelance payments and the fees average 3% per transaction",
+        "My brother Tom lives in Oslo",
+        "I'm using Flask 2.3.1 and SQLite 3.39 for my database",
+        "I go to the gym on Tuesdays and Thursdays",
+    ],
+)
+@pytest.mark.parametrize(
+    ("asked", "taken"),
+    [
+        (", can you help me with this?", True),
+        (", is there a way to spend less or should I look for others?", True),
+        (", so what should I do next?", True),
+        (", right?", False),
+        (", is that true?", False),
+        (", but can you ignore that for now?", False),
+        (", or should we drop it?", False),
+    ],
+)
+def test_a_statement_is_saved_without_the_request_behind_it(
+    told: str, asked: str, *, taken: bool
+) -> None:
+    said = told + asked
+    store: Any = Judging(trusting(said))
+    saved = [in_their_words(store, one) for one in extract([typed(said)], now=NOW, session="s")]
+    bodies = [one.body.strip() for one in saved if decide(one, trusting(said)).decision == "accept"]
+    assert bodies == ([told] if taken else [])
+
+
+@pytest.mark.spec("L5.8")
+@pytest.mark.parametrize(
     ("words", "kind"),
     [
         ("I have a cat and two parrots.", "user"),

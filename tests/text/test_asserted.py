@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from lamina.memories import Evidence, MemoryType, Proposal, Verdict
 from lamina.memory.gate import GateContext, decide
 from lamina.messages import Origin
-from lamina.text.about import without_wish
+from lamina.text.about import Message, told_before, without_wish
 from lamina.text.asks import question_in, told
 from lamina.text.own_words import speaks_of
 from lamina.text.wishes import wish_in
@@ -89,13 +89,83 @@ def test_a_rule_in_any_form_is_one(said: str, claim: str) -> None:
 
 def test_what_is_stated_beside_a_question_counts_and_the_question_does_not() -> None:
     said = "I'm a nurse and new to Rust, how do I always squash commits?"
-    assert verdict(said, "The user is a nurse, new to Rust", "user").theirs == [said]
+    assert verdict(said, "The user is a nurse, new to Rust", "user").theirs == [
+        "I'm a nurse and new to Rust"
+    ]
     assert verdict(said, "Always squash commits", "feedback").decision == "inbox"
     two = "Should we use tabs everywhere? I work on the billing service."
     kept = "I work on the billing service. (said with: “Should we use tabs everywhere?”)"
     assert verdict(two, "I work on the billing service", "user").theirs == [kept]
     assert verdict(two, kept, "user").decision == "accept"
     assert verdict(two, "Use tabs everywhere", "feedback").decision == "inbox"
+
+
+_STATEMENTS = (
+    "I've been using PayPal for my freelance payments and the fees average 3% per transaction",
+    "My sister Anna lives in Oslo",
+    "We deploy on Fridays, mostly before noon",
+    "I'm saving $400 a month for a trip to Lisbon",
+    "Ich arbeite als Lehrerin in Bremen",
+    "我用 Postgres 16 做后端",
+)
+_REQUESTS = (
+    ", can you help me with this?",
+    ", so could you give me some tips for the first week",
+    ", but would you please show me a better way to do it?",
+    ", is there a way to spend less or should I look for others?",
+    ", what should I pack for the week?",
+    ", how do I explain it to my boss?",
+    ", which of the two plans should I take?",
+    ", should I ask for a receipt?",
+    " and I was wondering if you could suggest a book",
+    ", kannst du mir dabei helfen?",
+    "，你能帮我看看吗？",
+)
+_NO_REQUESTS = (
+    ", right?",
+    ", isn't it?",
+    ", is that right?",
+    ", is that true?",
+    ", does it?",
+    ", or not?",
+    ", but can you ignore that for now?",
+    ", or should we drop it?",
+    ", could you stop that?",
+    ", would you believe it?",
+    ", what do you think?",
+    ", should I do it instead?",
+    ", can you help me unless it rains?",
+    ", oder?",
+    "，对吗？",
+)
+
+
+@given(st.sampled_from(_STATEMENTS), st.sampled_from(_REQUESTS))
+def test_a_statement_before_a_request_is_the_statement_alone(told: str, asked: str) -> None:
+    assert told_before(told + asked) == told
+    assert Message(told + asked).ways()[0] == told
+    assert verdict(told + asked, told, "user").decision == "accept"
+
+
+@given(st.sampled_from(_STATEMENTS), st.sampled_from(_NO_REQUESTS))
+def test_what_may_doubt_limit_or_unsay_a_statement_is_never_cut_off(told: str, asked: str) -> None:
+    assert verdict(told + asked, told, "user").decision != "accept"
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "If I use PayPal for work, can you help me with the fees?",
+        "Since I teach on Mondays, could you plan the week?",
+        "We deploy on Fridays unless it rains, can you write that down for the team?",
+        "I wonder whether I should sell my car, can you help me?",
+        "I want to know, how do I run the tests?",
+        "Wenn ich in Bremen bin, kannst du mir helfen?",
+        "如果我用 Postgres，你能帮我看看吗？",
+    ],
+)
+def test_what_is_no_clause_that_states_is_not_told_alone(said: str) -> None:
+    assert told_before(said) == said
 
 
 def test_a_question_beside_its_answer_is_no_harm() -> None:

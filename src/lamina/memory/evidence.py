@@ -146,8 +146,7 @@ def their_words(proposal: Proposal, record: Record) -> list[str]:
     for line in lines:
         stems = wording.content_stems(line) - {"user", "nutzer"}
         shares = [len(stems & said) / (len(stems) or 1) if ways else 0.0 for said, ways in told]
-        best = max(shares, default=0.0)
-        if best < _HALF:
+        if (best := max(shares, default=0.0)) < _HALF:
             return []
         said, ways = min(
             (one for one, share in zip(told, shares, strict=True) if share == best),
@@ -155,7 +154,8 @@ def their_words(proposal: Proposal, record: Record) -> list[str]:
         )
         if any((stems - said) & other for other, _ in told):
             return []  # they said it otherwise elsewhere: "it's four spaces now"
-        found.append(ways[0])
+        held = [one for one in ways if stems & said <= wording.content_stems(one)]
+        found.append([*held, ways[-1]][0])
     found = [about.without_wish(one) for one in dict.fromkeys(found)]
     return found if sum(map(len, found)) <= _MOST_SAID else []
 

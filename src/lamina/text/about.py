@@ -95,6 +95,7 @@ _CUT = re.compile(r"\x00[\x00\s]*")
 _LAST_MARKS = " .!,;。…"
 _DAY = "\x03"  # stands for a day that was named
 _LONGEST_JOKE = 15  # words
+_ASKS_SOMETHING = 3  # words and marks
 _ON_IT = 5  # words of a statement, of which one is in what is about it too
 _OFTEN, _OFTEN_OF = 2, 0.1  # later messages that hold a word, and their share
 _TURNS = words("proof.turns")
@@ -205,6 +206,7 @@ class _Said:
     end: int
     states: bool  # something that lasts, not only a question or work for now
     wished: bool  # they ask to remember it
+    told: str  # without the request that it ends with, where that changes nothing of it
 
 
 class Message:
@@ -226,8 +228,8 @@ class Message:
 
     def stated(self) -> list[str]:
         """The sentences that tell something and ask nothing, each for itself."""
-        told = (one for one in self._said if one.states)
-        return [one.text for one in told if one.wished or not one.text.endswith(("?", "？"))]
+        stated = (one for one in self._said if one.states)
+        return [one.told for one in stated if one.wished or not one.told.endswith(("?", "？"))]
 
     def ways(self) -> list[str]:
         """How all of it may be told, the tidiest first: what it states and then what was said with it,
@@ -238,15 +240,17 @@ class Message:
             return []
         first, last = stated[0], stated[-1]
         alone = any(_stands_alone(said[n].text) for n in stated)
-        if alone and last - first + 1 < len(said):
-            told = self._shown(first, last)
+        told = self._shown(first, last, told=True)
+        if last - first + 1 == len(said):
+            found.append(told)
+        elif alone:
             around = [self._shown(0, first - 1), self._shown(last + 1, len(said) - 1)]
             rest = " … ".join(filter(None, around))
             if first == last and said[first].wished and not leans(_less(around[1], "lead")):
                 found.append(told)
             end = "" if told.endswith(_ENDS) else "."
             found.append(f"{told}{end} (said with: “{rest}”)")
-        return [*found, self._shown(0, len(said) - 1)]
+        return [*dict.fromkeys([*found, self._shown(0, len(said) - 1)])]
 
     def holds(self, claim: str, days: Collection[str] = (), *, after: str = "") -> bool:
         """Whether a claim is all of it. `after`: what stands before it in the memory."""
@@ -261,10 +265,12 @@ class Message:
         )
         return said and not _turned(self._later, claim)
 
-    def _shown(self, i: int, j: int) -> str:
+    def _shown(self, i: int, j: int, *, told: bool = False) -> str:
         if i > j:
             return ""
         start, end = self._said[i].start, self._said[j].end
+        if told:
+            end -= len(self._said[j].text) - len(self._said[j].told)
         before, after = self.text[:start] if not i else "", self.text[end:]
         text = _BULLET.sub("", self.text[start:end], count=1)
         cut = "\x00" * ("\x00" in before), "\x00" * (j == len(self._said) - 1 and "\x00" in after)
@@ -333,7 +339,9 @@ def _taken_apart(message: str) -> tuple[_Said, ...]:
         if any(map(str.isalnum, text)):
             begin = message.index(text, start)
             states = _states(text) and (bool(wording.LIST_ITEM.match(text)) or not _for_now(text))
-            kept.append(_Said(text, begin, begin + len(text), states, _wishes(text)))
+            wished = _wishes(text)
+            told = text if wished or not states else told_before(text)
+            kept.append(_Said(text, begin, begin + len(text), states, wished, told))
         elif turns_round(text):
             return ()
     while kept and _is_polite(kept[0].text):
@@ -423,8 +431,10 @@ def _states(sentence: str) -> bool:
     kind, words = classify(sentence), tokens(sentence)
     asks = kind.asks_at == 0 or (words[-1] == "?" and not kind.asks)
     asked = _opening("request").match(_less(sentence, "lead"))
-    polite = asked or not _list("tail").isdisjoint(words[-2:-1]) or _then_asks(sentence)
-    return not ((asks and not polite) or kind.forgets or kind.imagines or _is_polite(sentence))
+    polite = asked or not _list("tail").isdisjoint(words[-2:-1])
+    polite = polite or _then_asks(sentence) or told_before(sentence) != sentence
+    unsaid = kind.forgets or kind.imagines or _DOUBTS.search(sentence)
+    return not ((asks and not polite) or unsaid or _is_polite(sentence))
 
 
 def _then_asks(sentence: str) -> bool:
@@ -436,6 +446,25 @@ def _then_asks(sentence: str) -> bool:
     return False
 
 
+def told_before(sentence: str) -> str:
+    """ "I prefer tabs, can you help me with …?" without the request, where a whole clause stands before
+    it and nothing in it may doubt that, limit it or take it back; else as it is."""
+    joint = _ASKED_AFTER.search(sentence)
+    if joint is None:
+        return sentence
+    told, rest = sentence[: joint.start()].rstrip(), sentence[joint.end() :]
+    on_it = _ON_THAT.search(rest) and not _HELPS.search(rest)
+    turns = on_it or _MAY_TURN.search(rest) or len(tokens(rest)) < _ASKS_SOMETHING
+    whole = _SPEAKER.search(told) and not (_NO_CLAUSE.search(told) or classify(told).asks)
+    return told if whole and not turns and _states(told) else sentence
+
+
+_ASKED_AFTER, _NO_CLAUSE, _DOUBTS = (
+    Listed(f"proof.{one}") for one in ("asked_after", "no_clause", "doubts")
+)
+_HELPS, _MAY_TURN, _ON_THAT, _SPEAKER = (
+    words(f"proof.{one}") for one in ("helps", "may_turn", "on_it", "speaker")
+)
 _JOINT, _ANSWERS, _AS_RULE = (Listed(f"proof.{one}") for one in ("joint", "answers", "rules_zh"))
 _WONDERS = Listed("own_words.WONDERS")
 
