@@ -139,6 +139,20 @@ def test_how_things_are_with_the_user_is_kept_when_they_correct_the_assistant(te
 
 
 @pytest.mark.spec("L5.8")
+@pytest.mark.parametrize(
+    "text",
+    [
+        "I see a warning in my console from React.",
+        "I'm getting a timeout in my Jenkins job.",
+        "I can't find our Dockerfile in the repo.",
+        "We have to fix our Stripe webhook before lunch.",
+    ],
+)
+def test_what_is_wrong_with_the_work_at_hand_is_nothing_that_lasts(text: str) -> None:
+    assert not extract([typed(text)], now=NOW)
+
+
+@pytest.mark.spec("L5.8")
 @pytest.mark.parametrize("text", NO_FACTS.strip().splitlines())
 def test_a_no_about_the_code_or_the_task_is_no_fact_of_the_project(text: str) -> None:
     found = extract([answer("I changed the loop."), typed(text)], now=NOW)
