@@ -16,7 +16,7 @@ import time
 from collections import Counter, defaultdict
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
@@ -25,7 +25,7 @@ from bench import dream_store, extract_real, writers  # noqa: E402 - run as a fi
 
 from lamina.local.consolidator import consolidate  # noqa: E402
 from lamina.local.extractor import extract  # noqa: E402
-from lamina.memories import Proposal, Verdict  # noqa: E402
+from lamina.memories import Proposal  # noqa: E402
 from lamina.memory.gate import GateContext, decide  # noqa: E402
 from lamina.memory.index import pointers_of  # noqa: E402
 from lamina.tools.memory_guard import in_their_words  # noqa: E402
@@ -96,18 +96,9 @@ def score(half: str) -> dict[str, Any]:
     return {"right": right, "wrong": wrong, "wanted": wanted, "traps": dict(traps), "foreign": foreign, "accepted": accepted, "proposed": proposed}  # fmt: skip
 
 
-class Judging(NamedTuple):
-    """A store that judges, and does nothing else."""
-
-    gate: GateContext
-
-    def judge_among(self, proposal: Proposal, _memories: object, _vouched: str) -> Verdict:
-        return decide(proposal, self.gate)
-
-
 def saved(proposal: Proposal, gate: GateContext) -> bool:
     """Does the gate take it as extraction hands it over: in the user's own words?"""
-    store: Any = Judging(gate)
+    store: Any = extract_real.Judging(gate)
     return decide(in_their_words(store, proposal), gate).decision == "accept"
 
 

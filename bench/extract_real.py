@@ -2,7 +2,8 @@
 
 Real sessions and chats are read from the shared data, never stored here: a verdict names its memory by
 file and hash, a durable statement by file, message and place. `python -m bench.extract_real` prints
-what is kept of the half for checking, with references and verdicts.
+what is kept of the half for checking, with references and verdicts; with `--gate` how much of it is
+saved, as extraction saves it (some minutes).
 """
 
 from __future__ import annotations
@@ -10,22 +11,27 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from lamina.local.extractor import extract
-from lamina.memories import Proposal
+from lamina.memories import Proposal, Verdict
+from lamina.memory.gate import GateContext, decide
 from lamina.text.own_words import typed_sentences
+from lamina.tools.memory_guard import in_their_words
+from lamina.wiring import days_named
 
 ROOT = Path(__file__).resolve().parent.parent
 DATA = Path(os.environ.get("LAMINA_DATA") or ROOT.parent / "shared" / "data")
 VERDICTS = ROOT / "bench" / "data" / "extract_verdicts.jsonl"
 LABELS = ROOT / "bench" / "data" / "extract_session_labels.jsonl"
 STATEMENTS = ROOT / "bench" / "data" / "extract_statements.jsonl"
+READERS = ROOT / "bench" / "data" / "extract_readers.jsonl"
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 Talk = list[dict[str, Any]]
@@ -169,7 +175,7 @@ def checked() -> Checked:
             if ref in known:
                 done.verdicts.setdefault(key, Counter())[known[ref]] += 1
     for text, kind in _typed(statements):
-        hit = any(q in text or text in q for q in quotes.get(kind, ()) if len(q) > SHORT)
+        hit = _holds(quotes.get(kind, ()), text)
         for key in (kind, "all"):
             done.statements[key] += 1
             done.found[key] += hit
@@ -190,7 +196,111 @@ def _typed(statements: Mapping[str, str]) -> Iterator[tuple[str, str]]:
                 yield " ".join(sentence.text.split()), left.pop(mark(sentence.text))
 
 
+# --- as extraction saves it ---
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """What was proposed of one talk, and what the gate takes of it, in the user's own words."""
+
+    kind: str
+    name: str
+    messages: Talk
+    memories: list[tuple[Proposal, Proposal | None]]
+
+    def quotes(self, *, taken: bool) -> list[str]:
+        found = [one for one, kept in self.memories if kept or not taken]
+        return [" ".join(e.quote.split()) for one in found for e in one.evidence]
+
+
+def saved(wanted: str) -> Iterator[Saved]:
+    """Every talk of a half, each message with its whole session before and after it."""
+    for kind, name, talked in talk():
+        if half(name) == wanted:
+            messages = [{**one, "uuid": str(place)} for place, one in enumerate(talked)]
+            gate = _gate_for(messages)
+            store: Any = Judging(gate)
+            proposed = extract(messages, now=NOW, session="s")
+            worded = [(one, in_their_words(store, one)) for one in proposed]
+            memories = [
+                (one, kept if decide(kept, gate).decision == "accept" else None)
+                for one, kept in worded
+            ]
+            yield Saved(kind, name, messages, memories)
+
+
+class Judging(NamedTuple):
+    """A store that judges, and does nothing else."""
+
+    gate: GateContext
+
+    def judge_among(self, proposal: Proposal, _memories: object, _vouched: str) -> Verdict:
+        return decide(proposal, self.gate)
+
+
+def _gate_for(messages: Talk) -> GateContext:
+    said = [_blocks(one) for one in messages]
+    times = [one.get("time") or NOW.isoformat() for one in messages]
+    return GateContext(
+        origin_text=lambda _, entry: said[int(entry)],
+        before=lambda _, entry: [block for one in said[: int(entry)] for block in one],
+        whole=lambda _: [block for one in said for block in one],
+        dates=lambda quote, _, entry: days_named(quote, times[int(entry)].replace("Z", "+00:00")),
+    )
+
+
+def _blocks(message: dict[str, Any]) -> list[Any]:
+    content, origin = message["content"], message["origin"]
+    if isinstance(content, str):
+        return [(origin, content)]
+    return [
+        (
+            origin if block.get("type", "text") == "text" else "tool",
+            str(block.get("text") or block.get("content") or ""),
+        )
+        for block in content
+    ]
+
+
+def through_gate(talks: Iterable[Saved]) -> dict[str, Counter[str]]:
+    """How many of the statements that readers marked as durable are proposed, saved, or stand in what is
+    saved; and the readers' verdicts on what is saved."""
+    read = [json.loads(line) for line in READERS.read_text(encoding="utf-8").splitlines()]
+    one = [json.loads(line) for line in STATEMENTS.read_text(encoding="utf-8").splitlines()]
+    left = {
+        "A and B": {row["statement"]: row["kind"] for row in read if "statement" in row},
+        "one reader": {row["statement"]: row["kind"] for row in one if row["half"] == "check"},
+    }
+    said = {row["memory"]: row for row in read if "memory" in row}
+    found: dict[str, Counter[str]] = {name: Counter() for name in (*left, "memories")}
+    for at in talks:
+        for proposal, kept in at.memories:
+            found["memories"].update(["proposed", *(["saved"] if kept else ())])
+            verdict = said.pop(reference(at.name, proposal), {}) if kept else {}
+            found["memories"].update(v for name, v in verdict.items() if name != "memory")
+        bodies = [" ".join(kept.body.split()) for _, kept in at.memories if kept]
+        for sentence in typed_sentences(at.messages, NOW):
+            text, name = " ".join(sentence.text.split()), mark(sentence.text)
+            for readers, wanted in left.items():
+                if wanted.get(name) == at.kind:
+                    del wanted[name]
+                    proposed, taken = (_holds(at.quotes(taken=one), text) for one in (False, True))
+                    stands = taken or any(text.rstrip(".!,; ") in body for body in bodies)
+                    hits = {"proposed": proposed, "found": taken, "in a saved body": stands}
+                    hits |= {"marked": True, f"{at.kind} found": taken, f"{at.kind} marked": True}
+                    found[readers].update(key for key, hit in hits.items() if hit)
+    return found
+
+
+def _holds(quotes: Iterable[str], text: str) -> bool:
+    return any(quote in text or text in quote for quote in quotes if len(quote) > SHORT)
+
+
 def main() -> None:
+    if "--gate" in sys.argv[1:]:
+        for name, counts in through_gate(saved("check")).items():
+            print(name, dict(sorted(counts.items())))
+        return
     known = verdicts()
     for _, name, _, proposal in kept("check"):
         quotes = " | ".join(evidence.quote for evidence in proposal.evidence)
