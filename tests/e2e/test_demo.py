@@ -69,6 +69,7 @@ def test_what_to_try_next_runs_as_printed_and_shows_memories_with_their_source(
     done = _demo(tmp_path)
     _, _, after = done.stdout.partition("What to try next")
     script = "set -e\n" + after.partition("project\n")[2].partition("  In a project")[0]
+    script += f"{LAMINA} memory why project_shop_goes_live_three_weeks\n"
     env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "TMPDIR": str(tmp_path)}
     ran = subprocess.run(
         ["bash", "-c", script], cwd=tmp_path, env=env, capture_output=True, text=True, check=False
@@ -78,5 +79,11 @@ def test_what_to_try_next_runs_as_printed_and_shows_memories_with_their_source(
     assert re.search(
         r"You typed “No, don't round prices[^”]*” on \d+ \w+ \d+ in session \w+", ran.stdout
     )
+    assert "The assistant said it" not in ran.stdout
+    assert re.search(
+        r"reading of what you typed: “No, don't round[^”]* in three weeks\.”", ran.stdout
+    )
+    [saved] = re.findall(r"^  lamina +\$\S+ +([-+][\d.]+)%", ran.stdout, re.MULTILINE)
+    assert float(saved) < -10  # what it is told to look at for savings has some
     assert "don't round prices anywhere in this project." in ran.stdout
     assert not (tmp_path / ".lamina").exists()

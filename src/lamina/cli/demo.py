@@ -82,8 +82,9 @@ class _Life:
         self._title("The third session", "what was said in the first is remembered")
         await self._talk(_third(), THIRD)
         report = await anyio.to_thread.run_sync(self._report, (one, two))
-        ledger = next(self.home.glob(f"projects/*/{one}.jsonl"))
-        return {**self._summary(kept, dreamt), "report": report, "session": str(ledger)}
+        ledgers = [str(next(self.home.glob(f"projects/*/{id_}.jsonl"))) for id_ in (one, two)]
+        summary = self._summary(kept, dreamt)
+        return {**summary, "report": report, "session": ledgers[0], "replayed": ledgers[1]}
 
     # ---- the acts
 
@@ -233,7 +234,7 @@ def _farewell(result: dict[str, Any]) -> None:
         (f"{lamina} memory why {result['remembered'][0]}", "from whose words, and when"),
         (f"{lamina} sessions show {Path(result['session']).stem[:8]}", "the first session"),
         (f'{lamina} chat -p "May prices be rounded?"', "no key needed: it quotes what you said"),
-        (f"{lamina} replay {result['session']}", "what Lamina saved in it"),
+        (f"{lamina} replay {result['replayed']}", "what Lamina saved in the second session"),
         (f"{lamina} doctor", "does everything work on this machine?"),
     ):
         out(f"  {command}" + style(f"  # {why}" if why else "", "dim"))

@@ -118,14 +118,17 @@ def quotes_of(config: Config) -> Quotes:
 def grounds(commit: Commit, quotes: Quotes, most: int = 200) -> Iterator[str]:
     """What a change rests on: on which words of which day and session, and why it was accepted."""
     session = f" in session {commit.session[:8]}" if commit.session else ""
-    said = [
-        (words, _day(quotes.when(commit.session, entry)))
+    cited = [
+        (origin, words, _day(quotes.when(commit.session, entry)))
         for entry in commit.entries
         for origin, words in quotes.origin_text(commit.session, entry)
-        if not commit.origin or origin == commit.origin
     ]
+    said = [one[1:] for one in cited if not commit.origin or one[0] == commit.origin]
     other = commit.origin[:1].upper() + commit.origin[1:]  # "teammate anna"
     whose = _WHOSE.get(commit.origin) or f"{other or 'Somebody'} said"
+    if not said and commit.origin == "assistant":  # in its words, but it did not think of it
+        said = [one[1:] for one in cited if one[0] == "typed"]
+        whose = "The assistant's reading of what you typed:"
     for words, day in said[:_QUOTED]:
         yield f"{whose} “{one_line(words, most)}”{day}{session}."
     if not said and (commit.session or commit.origin):
