@@ -5,6 +5,7 @@ mean one thing or the other."""
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -254,6 +255,19 @@ def test_another_file_in_place_of_the_model_is_not_run(monkeypatch: pytest.Monke
     monkeypatch.setattr(embedder, "import_module", lambda _: None)
     monkeypatch.setattr(embedder, "files", lambda _: Path(__file__).parent)
     assert sentence_model.__wrapped__() is None
+
+
+def test_the_runtime_is_loaded_with_its_telemetry_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[str | None] = []
+    monkeypatch.setenv("ORT_DISABLE_TELEMETRY", "")  # so that it is put back
+    monkeypatch.delenv("ORT_DISABLE_TELEMETRY")
+    monkeypatch.setattr(embedder, "has_sentence_model", lambda: True)
+    monkeypatch.setattr(
+        embedder, "import_module", lambda _: told.append(os.environ.get("ORT_DISABLE_TELEMETRY"))
+    )
+    monkeypatch.setattr(embedder, "files", lambda _: Path(__file__).parent)
+    sentence_model.__wrapped__()
+    assert told == ["1"]
 
 
 @pytest.mark.skipif(not has_sentence_model(), reason="the extra lamina[semantic] is not installed")

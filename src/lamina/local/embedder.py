@@ -5,6 +5,7 @@ Reads its data files when first asked; without numpy or the file there are simpl
 from __future__ import annotations
 
 import gzip
+import os
 import threading
 import unicodedata
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -268,6 +269,8 @@ def sentence_model() -> SentenceModel | None:
     if not has_sentence_model():
         return None
     try:
+        # Else importing it writes an id of this machine into the user's cache and reports uses of it.
+        os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
         runtime = import_module(_RUNTIME)
         model = files(_PACKAGE).joinpath("model.onnx").read_bytes()
         if sha256(model).hexdigest() != _SHA256:
