@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import sqlite3
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -459,3 +460,15 @@ def test_sessions_that_call_each_other_their_parents_are_listed(machine: Machine
         (folder / f"{name}.jsonl").write_text(json.dumps({**state, "value": parent}) + "\n")
     listed = [row["id"] for row in run("sessions", "list")]
     assert sorted(listed) == sorted([*AGENTS.values(), "aaaa", "bbbb", "cccc", "dddd"])
+
+
+@pytest.mark.skipif(sys.platform == "darwin", reason="names there are UTF-8")
+@pytest.mark.usefixtures("stdin")
+def test_a_project_whose_name_is_no_utf8_has_sessions_too(lamina: Run, world: Path) -> None:
+    project = os.fsdecode(os.fsencode(world) + b"/caf\xe9")
+    Path(project).mkdir()
+    asked = lamina("chat", "-p", "remember that the mascot is a walrus", "--project", project)
+    assert asked.code == 0, asked.err
+    listed = lamina("sessions", "list", "--project", project)
+    assert listed.code == 0, listed.err
+    assert "the mascot is a walrus" in listed.out

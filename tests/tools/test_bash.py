@@ -51,6 +51,8 @@ async def test_bytes_that_are_not_text_are_replaced(bench: Bench) -> None:
 async def test_the_directory_lasts_inside_the_project_only(bench: Bench) -> None:
     await bench.text("Bash", command="mkdir -p sub/deep && cd sub/deep")
     assert await bench.text("Bash", command="pwd") == str(bench.project / "sub/deep")
+    await bench.text("Bash", command=r"mkdir $'two\nlines' && cd $'two\nlines'")
+    assert bench.context.cwd == bench.project / "sub/deep/two\nlines"
     assert "is outside" in await bench.text("Bash", command="cd /")
     assert await bench.text("Bash", command="pwd") == str(bench.project)
 

@@ -423,7 +423,7 @@ def _apart(work: Callable[..., Any], *values: Any) -> Awaitable[Any]:
 
 
 def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
 def _socket_of(mailbox: Path) -> str:

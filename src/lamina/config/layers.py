@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import json
+import stat
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -147,7 +148,10 @@ def override_layer(overrides: Mapping[str, Any]) -> Layer:
 def read_small(path: Path) -> str | None:
     """A settings file's text; None where there is none. Trouble is a sentence."""
     try:
-        if path.stat().st_size > LARGEST_FILE:
+        found = path.stat()
+        if not (stat.S_ISREG(found.st_mode) or stat.S_ISCHR(found.st_mode)):  # /dev/null is fine
+            raise SettingsError(f"{path} is not a file. Move it away.")
+        if found.st_size > LARGEST_FILE:
             raise SettingsError(
                 f"{path} is larger than 1 MB, too large for a settings file. Shorten it."
             )

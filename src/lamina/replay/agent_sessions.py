@@ -296,12 +296,14 @@ def _gemini_sessions(config: Config, everywhere: bool) -> Iterator[AgentSession]
     if everywhere:
         rest = [agent for agent in AGENTS if agent != "gemini"]
         places |= {one.project for one in _sessions(config, rest, [], everywhere=True)}
-    hashes = {hashlib.sha256(place.encode()).hexdigest(): place for place in places}
+    # A folder's name may be no UTF-8.
+    named = {place: place.encode("utf-8", "surrogatepass") for place in places}
+    hashes = {hashlib.sha256(name).hexdigest(): place for place, name in named.items()}
     for path, changed, head in _headed(Path("~/.gemini/tmp").expanduser(), "*/chats/*.json*"):
         if head.get("kind", "main") == "main":
             project = hashes.get(str(head.get("projectHash")), str(path.parent.parent))
-            named = str(head.get("sessionId") or "") if "projectHash" in head else ""
-            yield AgentSession("gemini", named, path, changed, project)
+            id_ = str(head.get("sessionId") or "") if "projectHash" in head else ""
+            yield AgentSession("gemini", id_, path, changed, project)
 
 
 def _opencode_sessions(config: Config, everywhere: bool) -> Iterator[AgentSession]:  # noqa: ARG001

@@ -146,15 +146,17 @@ def _shell(text: str, path: str) -> list[str]:
     bash = shutil.which("bash", path=path) or shutil.which("bash", path=os.defpath)
     if bash is None:
         return ["/bin/sh", "-c", text]
-    inner = f"trap '{{ pwd -P >&\"$LAMINA_REPORT\"; }} 2>/dev/null' EXIT\n{text}"
+    told = r'{ pwd -P && printf "\0"; } >&"$LAMINA_REPORT"'
+    inner = f"trap '{{ {told}; }} 2>/dev/null' EXIT\n{text}"
     return [bash, "--noprofile", "--norc", "-c", inner]
 
 
 def _follow(report: bytes, context: ToolContext) -> str:
     """Keep the directory in which the command ended; says so in words where that is not allowed."""
-    if not report.endswith(b"\n"):
+    *_, named, end = b"", *report.split(b"\n\0")  # a name may hold a line's end
+    if not named or end:
         return ""
-    place = Path(os.fsdecode(report.splitlines()[-1]))
+    place = Path(os.fsdecode(named))
     if not place.is_dir():
         context.cwd = context.project
         return f"The directory is gone; the next command starts in {context.project}."
