@@ -92,6 +92,7 @@ def test_local_models_cost_nothing(model: str) -> None:
     price = price_of(model)
     assert cost(Usage(MILLION, MILLION, MILLION, MILLION), price) == 0.0
     assert not price.guessed
+    assert price_of(price_of(model).model) == price_of(model)  # a replay books its forks so
 
 
 def test_settings_override_single_figures_by_name() -> None:

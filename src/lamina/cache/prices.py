@@ -16,7 +16,7 @@ from lamina.messages import Usage
 
 # Models that run here, or not at all: no bill.
 FREE_PREFIXES = ("gguf:", "scripted:")
-FREE_NAMES = frozenset({"none", "scripted", "<synthetic>"})
+FREE_NAMES = frozenset({"none", "scripted", "<synthetic>", "local"})  # the last is `_FREE` itself
 
 _SNAPSHOT = re.compile(r"(-\d{8}|-\d{4}-\d{2}-\d{2}|-latest)$")
 _FAMILY = re.compile(r"claude-(?:\d[\d-]*-)?(opus|sonnet|haiku|fable|mythos)\b")
