@@ -189,6 +189,21 @@ def test_log_blame_and_why_say_who_from_which_words_in_which_session_and_why(
     assert "There is no memory nothing.md" in lamina("memory", "why", "nothing.md").err
 
 
+@pytest.mark.spec("M11")
+def test_where_nothing_can_be_recorded_log_blame_and_why_show_what_was(
+    lamina: Run, world: Path
+) -> None:
+    lamina("memory", "add", "The mascot is a walrus.", "--file", "mascot.md")
+    [lock] = world.glob("home/projects/*/memory.lamina/history.lock")
+    lock.unlink()
+    lock.mkdir()  # as on a read-only disk: it can't be opened
+    for verb in ("log", "blame", "why"):
+        ran = lamina("memory", verb, "mascot.md")
+        assert ran.code == 0, ran
+        assert "lamina memory add" in ran.out
+        assert "What was recorded before is shown." in ran.err
+
+
 @pytest.mark.spec("M10")
 def test_forget_then_purge_works_in_that_order_by_the_name_without_its_ending(lamina: Run) -> None:
     lamina("memory", "add", "Quokka habitats are classified.", "--file", "a")

@@ -57,6 +57,9 @@ def test_it_speaks_plainly_and_can_leave_its_files(tmp_path: Path) -> None:
     assert report.as_uri() in done.stdout
     index = next((tmp_path / "kept").glob("home/projects/*/memory/MEMORY.md")).read_text()
     assert re.search(r"goes live in three weeks \(20\d\d-\d\d-\d\d\)", index)
+    nowhere = _demo(tmp_path, "--keep", "kept/project/cart.py/inside")
+    assert nowhere.returncode == 1
+    assert nowhere.stderr == "lamina: Can't make the demo's files: Not a directory.\n"
     again = _demo(tmp_path, "--keep", "kept")
     assert again.returncode == 2
     assert "not empty" in again.stderr

@@ -399,6 +399,29 @@ def test_install_and_remove_leave_the_file_byte_for_byte(
     assert (path.read_bytes() if path.exists() else None) == before
 
 
+def test_where_the_old_bytes_cant_be_noted_nothing_is_installed(
+    clients: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = clients / ".claude" / "settings.json"
+    path.parent.mkdir()
+    path.write_bytes(FILES[3] or b"")
+    (clients / "lamina").mkdir()
+    (clients / "lamina" / "hooks-installed").write_text("no folder")
+    assert _hooks(clients, "install", "claude-code", "--yes") == 1
+    assert path.read_bytes() == FILES[3]
+    said = capsys.readouterr()
+    assert said.err.startswith("lamina: Can't note in ")
+    assert "now calls" not in said.out
+
+
+def test_the_command_that_undoes_it_leads_to_the_home_with_the_old_bytes(
+    clients: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _hooks(clients, "install", "claude-code", "--yes")
+    undo = f"`lamina hooks remove claude-code --home {clients / 'lamina'} "
+    assert undo in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("client", ["opencode", "pi"])
 def test_a_plugin_file_of_ours_comes_and_goes_and_one_that_was_changed_stays(
     clients: Path, client: str, capsys: pytest.CaptureFixture[str]

@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lamina.cli.terminal import WordWrap, harmless, out, out_json, out_wrapped, stream, style, width
-from lamina.errors import UsageError
+from lamina.errors import LaminaError, UsageError
+from lamina.ledger.places import failing_as
 
 if TYPE_CHECKING:
     from lamina.config import Config
@@ -41,9 +42,11 @@ def run(args: argparse.Namespace) -> int:
 
     if args.keep and Path(args.keep).exists() and any(Path(args.keep).iterdir()):
         raise UsageError(f"{args.keep} exists already and is not empty. Name a new folder.")
-    root = Path(args.keep) if args.keep else Path(tempfile.mkdtemp(prefix="lamina-demo-"))
     show = not (args.json or args.quiet)
-    life = _Life(root.resolve(), show=show, keep=show or bool(args.keep))
+    with failing_as(LaminaError, "Can't make the demo's files"):
+        root = Path(args.keep) if args.keep else Path(tempfile.mkdtemp(prefix="lamina-demo-"))
+        life = _Life(root.resolve(), show=show, keep=show or bool(args.keep))
+        life.unpack()
     try:
         result = anyio.run(life.live)
     finally:
@@ -65,12 +68,14 @@ class _Life:
         self.events: list[Event] = []
         self._streamed: WordWrap | None = None  # an answer whose line has not ended
 
-    async def live(self) -> dict[str, Any]:
-        import anyio.to_thread
-
+    def unpack(self) -> None:
         self.project.mkdir(parents=True, exist_ok=True)
         for name, content in FILES.items():
             (self.project / name).write_text(content)
+
+    async def live(self) -> dict[str, Any]:
+        import anyio.to_thread
+
         self._title("The first session", "a bug is fixed, and the user corrects the agent")
         one = await self._talk(_first(sys.executable), FIRST)
         self._title("The second session", "a large result goes to disk")

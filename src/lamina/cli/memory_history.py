@@ -60,6 +60,11 @@ def add_verbs(verbs: Any) -> None:
 
 
 def run(args: argparse.Namespace, store: MemoryStore) -> None:
+    VERBS[args.verb](args, store, _caught_up(args, store))
+
+
+def _caught_up(args: argparse.Namespace, store: MemoryStore) -> MemoryHistory:
+    """The history with what was changed outside; where only looking is asked, also without."""
     from lamina.memory import HistoryDamaged
 
     history = store.history
@@ -71,12 +76,12 @@ def run(args: argparse.Namespace, store: MemoryStore) -> None:
         found = store.catch_up()
         changed = () if first else found
     except MemoryStoreError as error:
-        if isinstance(error, HistoryDamaged) or args.verb not in ("log", "diff", "blame"):
+        if isinstance(error, HistoryDamaged) or args.verb not in ("log", "diff", "blame", "why"):
             raise
         note(f"{error} What was recorded before is shown.")
     if changed and not args.quiet and not args.json:
         note(f"Changed outside Lamina since last time, now recorded: {_listed(changed, 5)}.")
-    VERBS[args.verb](args, store, history)
+    return history
 
 
 def _log(args: argparse.Namespace, store: MemoryStore, history: MemoryHistory) -> None:
@@ -154,11 +159,7 @@ def to_you(reason: str) -> str:
 
 def why_it_is_there(args: argparse.Namespace, store: MemoryStore, path: str) -> None:
     """`lamina memory why NAME`: where a memory comes from, newest change first."""
-    history = store.history
-    if history is None:
-        raise UsageError("This memory keeps no history.")
-    store.catch_up()
-    commits = list(history.log(path))
+    commits = list(_caught_up(args, store).log(path))
     quotes = quotes_of(config_of(args))
     mtime = store.mtime(path)
     if args.json:

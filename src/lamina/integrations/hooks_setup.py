@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 from lamina._version import __version__
 from lamina.cli.options import add_verb, config_of, flag
+from lamina.cli.options import command as hint
 from lamina.cli.terminal import harmless, note, out, out_json, print_diff
 from lamina.errors import LaminaError, UsageError
 from lamina.integrations.hook import CLIENTS, LOG
@@ -148,8 +149,13 @@ def _set_up(args: argparse.Namespace, name: str, home: Path) -> Json:
         return {**told, "changed": False, "done": False}
     _replace(path, before, after)
     if installing and after is not None:
-        _keep(home, name, before, after)
-        _say(args, f"{client.title} now calls `{command}`. `lamina hooks remove {name}` undoes it.")
+        try:
+            _keep(home, name, before, after)
+        except LaminaError:  # else no `remove` could put the old bytes back
+            _replace(path, after, before)
+            raise
+        undo = hint(args, f"hooks remove {name}")
+        _say(args, f"{client.title} now calls `{command}`. {undo} undoes it.")
         if client.after:
             _say(args, client.after)
     else:
@@ -338,15 +344,16 @@ def _write_plugin(args: argparse.Namespace, folder: Path) -> None:
 def _keep(home: Path, name: str, before: bytes | None, after: bytes) -> None:
     """The bytes before our first change, and what we made of them."""
     folder = home / "hooks-installed"
-    private_folder(home)
-    private_folder(folder)
     unchanged, old = _as_it_was(home, name, before)
     old = old if unchanged else before
     record = {
         "before": None if old is None else old.decode("latin-1"),
         "after": hashlib.sha256(after).hexdigest(),
     }
-    write_private(folder / f"{name}.json", json.dumps(record).encode(), lasting=True)
+    with failing_as(LaminaError, f"Can't note in {folder} what was there before"):
+        private_folder(home)
+        private_folder(folder)
+        write_private(folder / f"{name}.json", json.dumps(record).encode(), lasting=True)
 
 
 def _as_it_was(home: Path, name: str, now: bytes | None) -> tuple[bool, bytes | None]:
