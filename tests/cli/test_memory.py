@@ -6,6 +6,7 @@ import io
 import os
 import re
 import stat
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -202,6 +203,22 @@ def test_where_nothing_can_be_recorded_log_blame_and_why_show_what_was(
         assert ran.code == 0, ran
         assert "lamina memory add" in ran.out
         assert "What was recorded before is shown." in ran.err
+
+
+def test_a_closed_input_is_an_empty_one(lamina: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    for words in (["memory", "add"], ["chat"], ["replay", "-"], ["hooks", "install", "pi"]):
+        monkeypatch.setattr("sys.stdin", None)
+        ran = lamina(*words)
+        sys.stdin.close()
+        assert ran.code in (1, 2), ran
+        assert "hit a bug" not in ran.err
+
+
+def test_what_is_far_too_long_for_a_memory_is_not_read_to_its_end(lamina: Run, stdin: Any) -> None:
+    stdin(b"a" * 2_000_000)
+    ran = lamina("memory", "add")
+    assert (ran.code, ran.out) == (3, "")
+    assert "at most 250,000 bytes, and far more is piped in" in ran.err
 
 
 @pytest.mark.spec("M10")

@@ -6,6 +6,7 @@ import gzip
 import io
 import json
 import re
+import sys
 from collections.abc import Callable
 from html.parser import HTMLParser
 from pathlib import Path
@@ -233,8 +234,9 @@ def test_what_is_piped_in_and_is_no_transcript_is_named_without_our_own_file(
 def test_a_pipe_that_is_closed_is_said(lamina: Lamina, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", None)
     ran = lamina("replay", "-")
-    assert (ran.code, ran.out) == (2, "")
-    assert ran.err.startswith("lamina: Nothing is piped in. ")
+    sys.stdin.close()
+    assert (ran.code, ran.out) == (1, "")
+    assert ran.err.startswith("lamina: stdin is empty")
 
 
 @pytest.mark.spec("I4")

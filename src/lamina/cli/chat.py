@@ -109,7 +109,7 @@ def _which(args: argparse.Namespace, config: Config) -> dict[str, Any]:
 
 def _piped(*, waits: bool) -> str:
     """What was piped in. With -p, a pipe that nobody writes to must not hang the command."""
-    if sys.stdin is None or sys.stdin.isatty():  # pyright: ignore[reportUnnecessaryComparison] - it is None when closed
+    if sys.stdin.isatty():
         return ""
 
     source = sys.stdin.buffer

@@ -73,7 +73,7 @@ COMMANDS: Commands = {name: command for group in GROUPS.values() for name, comma
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command line; returns the exit code."""
     words = list(sys.argv[1:] if argv is None else argv)
-    _have_somewhere_to_write()
+    _have_all_streams()
     try:
         if words in (["--version"], ["-V"]):
             sys.stdout.write(f"lamina {__version__}\n")
@@ -145,11 +145,12 @@ def _load_hashes() -> None:
         sys.stderr = told
 
 
-def _have_somewhere_to_write() -> None:
-    """A stream that was closed before we began is None; what is written there then goes nowhere."""
-    for name in ("stdout", "stderr"):
+def _have_all_streams() -> None:
+    """A stream that was closed before we began is None: nothing comes from it, and what is written
+    there goes nowhere."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
-            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115
 
 
 def _came_from_output(error: OSError) -> bool:

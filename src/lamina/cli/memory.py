@@ -32,7 +32,7 @@ from lamina.cli.terminal import (
     style,
     width,
 )
-from lamina.errors import UsageError
+from lamina.errors import RefusedError, UsageError
 from lamina.events import Event, MemoryAdopted, Warned
 from lamina.ledger.places import known_projects, slug
 from lamina.memories import MEMORY_TYPES, Memory, Outcome
@@ -275,7 +275,12 @@ def _add(args: argparse.Namespace, store: MemoryStore) -> None:
     text = args.text
     in_editor = text is None and sys.stdin.isatty()
     if text is None:
-        text = edited_text("") if in_editor else sys.stdin.read()
+        text = edited_text("") if in_editor else sys.stdin.read(2 * store.max_bytes)
+        if len(text) == 2 * store.max_bytes:  # to look at the rest would only cost time
+            most = f"at most {store.max_bytes:,} bytes"
+            raise RefusedError(
+                f"One memory has {most}, and far more is piped in. Split it by topic."
+            )
     text = text.strip()
     if not text:
         raise UsageError("There is no text to remember. Give it as an argument or on stdin.")

@@ -147,7 +147,7 @@ def _results(
 
 def _piped(open_files: ExitStack) -> Path:
     """What is piped in, as a file."""
-    if sys.stdin is None or sys.stdin.isatty():  # pyright: ignore[reportUnnecessaryComparison] - closed
+    if sys.stdin.isatty():
         raise UsageError("Nothing is piped in. Give a file, or run `lamina replay - < FILE`.")
     folder = Path(open_files.enter_context(TemporaryDirectory(prefix="lamina-replay-")))
     path = folder / "stdin"
