@@ -332,3 +332,15 @@ def test_whoever_comes_from_claude_code_is_told_of_its_memory(lamina: Run, world
     (memory / "db.md").write_text("---\nname: db\n---\nThe database is PostgreSQL 16.\n")
     said = lamina().err
     assert "a memory of this project (1 file): `lamina memory list --claude " in said
+
+
+@pytest.mark.spec("I2")
+@pytest.mark.parametrize(
+    "words", ["ui --port", "gateway --port", "mcp --http", "team serve --db sqlite:///x/y --port"]
+)
+def test_a_port_that_cant_be_is_refused_in_the_same_words_everywhere(
+    lamina: Run, words: str
+) -> None:
+    ran = lamina(*words.split(), "99999")
+    assert ran.code == 2
+    assert "there is no port 99999; they end at 65535. See `lamina " in ran.err

@@ -144,6 +144,12 @@ def count(word: str) -> int:
     return int(word)
 
 
+def port(word: str) -> int:
+    if count(word) > 65_535:
+        raise argparse.ArgumentTypeError(f"there is no port {word}; they end at 65535")
+    return int(word)
+
+
 _AGO = re.compile(r"(\d{1,6})\s*([mhdw])")
 _UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 

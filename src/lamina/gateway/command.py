@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from lamina.cache.prices import money_text
-from lamina.cli.options import config_of
+from lamina.cli.options import config_of, port
 from lamina.cli.terminal import note, out, out_json, plural
 from lamina.errors import LaminaError, UsageError, installing
 from lamina.ledger.places import find_project_folder, make_private, project_folder, write_private
@@ -62,7 +62,7 @@ ANTHROPIC_BASE_URL=http://build-host:8787/t/$TOKEN claude     on another machine
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_doing(parser)
     own = parser.add_argument
-    own("--port", type=int, default=8787, help="where to listen (8787); 0: any free port")
+    own("--port", type=port, default=8787, help="where to listen (8787); 0: any free port")
     for name, (usual, what) in _WHERE.items():
         own(name, default=usual, metavar="FILE" if name.endswith("file") else "WHERE", help=what)
 

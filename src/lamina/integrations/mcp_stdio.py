@@ -273,6 +273,8 @@ def _skip_line(source: BinaryIO, line: bytes) -> None:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    from lamina.cli.options import port
+
     parser.description = (
         "Serve the memory as MCP tools over stdin and stdout: recall, remember, forget, why, inbox, "
         "sessions_search, expand and notes. The client starts this command; it ends with it."
@@ -285,7 +287,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="serve this one tool, as `lamina wrap` does with expand",
     )
     parser.add_argument(
-        "--http", type=int, metavar="PORT", help="serve HTTP on this machine instead; 0: any port"
+        "--http", type=port, metavar="PORT", help="serve HTTP on this machine instead; 0: any port"
     )
 
 

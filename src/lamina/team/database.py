@@ -471,6 +471,6 @@ def engine_at(address: str) -> SQLite | PostgreSQL:
     if scheme != "sqlite" or not path.strip("/") or not path.startswith("/"):
         raise UsageError(
             f"{address} is no database that this server knows: "
-            "give sqlite:///PATH or postgresql://USER@HOST/NAME."
+            "give sqlite:///WHOLE/PATH or postgresql://USER@HOST/NAME."
         )
     return SQLite(Path("/" + path.lstrip("/")))

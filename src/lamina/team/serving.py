@@ -8,14 +8,14 @@ from contextlib import closing
 from dataclasses import asdict
 from typing import Any
 
-from lamina.cli.options import add_verb, begin_group, count, flag
+from lamina.cli.options import add_verb, begin_group, count, flag, port
 from lamina.cli.terminal import moment, note, out, out_json, out_result, table
 from lamina.errors import UsageError, installing
 from lamina.team.database import Database
 from lamina.team.entries import is_name, is_repository
 
 VERBS = ("serve", "token")
-_DB = "where everything is kept: sqlite:///PATH or postgresql://USER@HOST/NAME"
+_DB = "where everything is kept: sqlite:///WHOLE/PATH or postgresql://USER@HOST/NAME"
 
 
 def add_verbs(verbs: Any) -> None:
@@ -23,7 +23,7 @@ def add_verbs(verbs: Any) -> None:
     begin_group(verbs, "running a server")
     serve.add_argument("--db", required=True, help=_DB)
     serve.add_argument("--host", default="127.0.0.1", help="the address to listen on (127.0.0.1)")
-    serve.add_argument("--port", type=count, default=8321, help="the port (8321); 0: any free one")
+    serve.add_argument("--port", type=port, default=8321, help="the port (8321); 0: any free one")
     serve.add_argument(
         "--rate", type=count, default=600, help="requests a minute for a token (600)"
     )

@@ -9,7 +9,7 @@ import threading
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
-from lamina.cli.options import config_of, count, flag
+from lamina.cli.options import config_of, flag, port
 from lamina.cli.terminal import note, out, out_json
 from lamina.errors import LaminaError, UsageError, installing
 
@@ -24,7 +24,7 @@ lamina ui --port 8137
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--port", type=count, default=0, help="listen there (any free port)")
+    parser.add_argument("--port", type=port, default=0, help="listen there (any free port)")
     flag(parser, "--no-open", "don't open a browser")
 
 
@@ -57,8 +57,6 @@ def make_server(args: argparse.Namespace) -> Server:
         from lamina.web.pages import Site
     except ImportError as error:
         raise UsageError(f"The page needs jinja2. Install it: {installing('ui')}.") from error
-    if args.port > 65_535:
-        raise UsageError(f"There is no port {args.port}. They end at 65535.")
     try:
         return Server(args.port, partial(Site, args))
     except OSError as error:
