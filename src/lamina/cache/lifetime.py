@@ -18,7 +18,7 @@ import msgspec
 from lamina.cache.prices import Price, cost, price_of
 from lamina.cache.simulate import FIVE_MINUTES, ONE_HOUR
 from lamina.events import quiet
-from lamina.ledger.places import write_private
+from lamina.ledger.places import read_json, write_private
 from lamina.messages import Json, Message, Request, Usage, as_object, dicts, text
 from lamina.ports import Clock, Model
 
@@ -135,10 +135,7 @@ def _name(model: str, address: str) -> str:
 
 
 def _read(home: Path) -> dict[str, dict[str, Any]]:
-    try:
-        return msgspec.json.decode((home / FILE).read_bytes(), type=dict[str, dict[str, Any]])
-    except (OSError, msgspec.MsgspecError):
-        return {}
+    return read_json(home / FILE, dict[str, dict[str, Any]]) or {}
 
 
 # ---- another program's request

@@ -49,14 +49,8 @@ def stage(state: State) -> int:
         size = sum(row.tokens for row in state.ledger.projection.rows_of(first, last))
         if tokens.of_text(text) + MARK_TOKENS >= size:
             continue
-        state.ledger.append(
-            {
-                "kind": "staged",
-                "first": entries[first]["uuid"],
-                "last": entries[last]["uuid"],
-                "text": text,
-            }
-        )
+        span = {"first": entries[first]["uuid"], "last": entries[last]["uuid"]}
+        state.ledger.append({"kind": "staged", **span, "text": text})
         done += 1
     return done
 

@@ -23,7 +23,7 @@ import msgspec
 
 from lamina.errors import BadResponse, ModelConfigError, ModelError, ModelUnreachable, PromptTooLong
 from lamina.events import Emit, Event, Retrying, StreamRestarted, TextDelta, ThinkingDelta
-from lamina.ledger.places import write_private
+from lamina.ledger.places import read_json, write_private
 from lamina.ledger.window import bare_name, no_long_window
 from lamina.messages import Json, Request, Response
 from lamina.ports import Capabilities, Clock, SystemClock
@@ -77,11 +77,8 @@ def _within(known: Capabilities, limit: int | None) -> Capabilities:
 
 
 def _read_limits(path: Path | None) -> dict[str, int]:
-    """Windows by model and address; a file that can't be read says nothing."""
-    try:
-        return msgspec.json.decode(path.read_bytes(), type=dict[str, int]) if path else {}
-    except (OSError, msgspec.MsgspecError):
-        return {}
+    """Windows by model and address."""
+    return (read_json(path, dict[str, int]) if path else None) or {}
 
 
 class Client(Protocol):
