@@ -14,7 +14,7 @@ from lamina.events import LayerActed
 from lamina.ledger import edits, spans, tokens
 from lamina.local import summariser
 from lamina.local.session_facts import session_facts
-from lamina.messages import Json, dicts
+from lamina.messages import Json, Message, dicts
 from lamina.state import State
 
 LAYER = "collapse"
@@ -70,14 +70,9 @@ def commit(state: State) -> str:
     for entry in pending(state):
         name = str(uuid4())
         line = f"[A finished round, folded; Expand {name[:8]} brings it back]\n{entry['text']}"
-        fold = edits.fold(
-            str(entry["first"]),
-            str(entry["last"]),
-            [{"role": "user", "content": line}],
-            LAYER,
-            uuid=name,
-            staged=entry["uuid"],
-        )
+        said: list[Message] = [{"role": "user", "content": line}]
+        span = str(entry["first"]), str(entry["last"])
+        fold = edits.fold(*span, said, LAYER, uuid=name, staged=entry["uuid"])
         if not state.ledger.projection.why_not(fold):
             state.leave(fold)
             count += 1

@@ -170,25 +170,21 @@ def _strings(value: object) -> bool:
     return isinstance(value, list) and all(isinstance(one, str) for one in cast("list[Any]", value))
 
 
+def _is(kind: type) -> Callable[[object], bool]:
+    return lambda value: isinstance(value, kind)
+
+
 # What readers rely on, where a field is there at all; the rest they look at before they use it.
 _SHAPES: dict[str, dict[str, Callable[[object], bool]]] = {
-    "frame": {
-        "system": _objects,
-        "tools": _objects,
-        "model": lambda value: isinstance(value, str),
-        "params": lambda value: isinstance(value, dict),
-    },
+    "frame": {"system": _objects, "tools": _objects, "model": _is(str), "params": _is(dict)},
     "message": {
-        "role": lambda value: isinstance(value, str),
+        "role": _is(str),
         "content": _blocks,
         "origins": _strings,
         "recalled": _objects,
-        "meta": lambda value: isinstance(value, dict),
+        "meta": _is(dict),
     },
-    "request": {
-        "blocks": lambda value: isinstance(value, int),
-        "tokens": lambda value: isinstance(value, int | None),
-    },
+    "request": {"blocks": _is(int), "tokens": _is(int)},
 }
 
 

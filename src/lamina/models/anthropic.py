@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, cast
 
-from lamina.cache.account import SHORT_LIFE
+from lamina.cache.account import LONG_LIFE, SHORT_LIFE
 from lamina.cache.spend import anthropic_usage
 from lamina.errors import ModelConfigError
 from lamina.events import AttemptBroke, Emit, TextDelta, ThinkingDelta, Warned
@@ -76,20 +76,16 @@ class AnthropicModel(remote.RemoteModel["anthropic.AsyncAnthropic"]):
         full = f"anthropic:{name}"
         self._betas = [*betas, *([LONG_BETA] if needs_long_beta(full) else [])]
         known = capabilities(full, betas=self._betas, override=window)
-        super().__init__(
-            full,
-            replace(
-                known,
-                max_output=max_output or known.max_output,
-                cache="anthropic",
-                cache_ttl=3600 if cache_ttl == "1h" else 300,
-                cache_choice=CHOICES.get(cache_ttl, ""),
-                cache_edits=cache_edits,
-                cache_upgrades=cache_upgrades,
-            ),
-            **more,
+        able = replace(
+            known,
+            max_output=max_output or known.max_output,
+            cache="anthropic",
+            cache_ttl=LONG_LIFE if cache_ttl == "1h" else SHORT_LIFE,
+            cache_choice=CHOICES.get(cache_ttl, ""),
+            cache_edits=cache_edits,
+            cache_upgrades=cache_upgrades,
         )
-        self._ttl: Ttl = "1h" if cache_ttl == "1h" else "5m"
+        super().__init__(full, able, **more)
         self._diagnostics = diagnostics
         self._last_ids: dict[str, str] = {}
         self._warned: set[str] = set()
@@ -111,8 +107,9 @@ class AnthropicModel(remote.RemoteModel["anthropic.AsyncAnthropic"]):
     def _body(self, client: anthropic.AsyncAnthropic, request: Request, emit: Emit) -> Json:
         if self.capabilities.cache_choice != "frame":
             request = replace(request, frame_ttl=0)
-        long = request.cache_ttl > SHORT_LIFE if request.cache_ttl else self._ttl == "1h"
-        tools, system, messages = with_breakpoints(request, "1h" if long else "5m")
+        life = request.cache_ttl or self.capabilities.cache_ttl
+        marked = with_breakpoints(request, "1h" if life > SHORT_LIFE else "5m")
+        tools, system, messages = marked
         params = dict(request.params)
         previous = params.pop("previous_message_id", None) or self._last_ids.get(request.purpose)
         limit = request.max_tokens or min(DEFAULT_ANSWER, self.capabilities.max_output)

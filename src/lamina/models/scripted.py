@@ -171,13 +171,8 @@ class ScriptedModel:
         uses: list[Any] = [given] if isinstance(given, Mapping) else list(given)
         for use in uses:
             self._tool_uses += 1
-            content.append(
-                tool_use(
-                    str(use.get("id") or f"toolu_{self._tool_uses:04d}"),
-                    str(use["name"]),
-                    dict(use.get("input") or {}),
-                )
-            )
+            name = str(use.get("id") or f"toolu_{self._tool_uses:04d}")
+            content.append(tool_use(name, str(use["name"]), dict(use.get("input") or {})))
         return copy.deepcopy(content)
 
     def _book(self, request: Request, content: list[Block], reply: Mapping[str, Any]) -> Usage:
@@ -256,14 +251,8 @@ def _model(kind: type[ScriptedModel], given: Any, where: Path) -> ScriptedModel:
             raise UsageError(f"{where}: step {number} has no reply; see docs/scripted.md.")
         _known(step.get("expect") or {}, EXPECT_KEYS, where, f"expect of step {number}")
         _known_reply(step["reply"], where, f"reply of step {number}")
-        steps.append(
-            Step(
-                reply=step["reply"],
-                expect=step.get("expect") or {},
-                purpose=str(step.get("purpose", "main")),
-                name=str(step.get("name", "")),
-            )
-        )
+        step["expect"] = step.get("expect") or {}
+        steps.append(Step(**step))
     otherwise = cast("dict[str, Any]", script.get("otherwise") or {})
     for purpose, reply in otherwise.items():
         _known_reply(reply, where, f"otherwise of {purpose}")
