@@ -15,6 +15,8 @@ from bisect import bisect_left, bisect_right, insort
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
+from itertools import groupby
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
@@ -222,11 +224,9 @@ class Joiner:
 
 
 def _spans(rows: Sequence[Row]) -> Iterator[tuple[int, int]]:
-    start, end = 0, len(rows)
-    while start < end:
-        stop, role = start + 1, rows[start].role
-        while stop < end and rows[stop].role == role:
-            stop += 1
+    start = 0
+    for _, run in groupby(rows, key=attrgetter("role")):
+        stop = start + sum(1 for _ in run)
         yield start, stop
         start = stop
 

@@ -14,6 +14,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, cast
 
+import anyio
+
 from lamina.cache.account import LONG_LIFE, SHORT_LIFE
 from lamina.cache.spend import anthropic_usage
 from lamina.errors import ModelConfigError
@@ -26,7 +28,6 @@ from lamina.models import remote
 
 if TYPE_CHECKING:
     import anthropic
-    from anyio import CancelScope
 
 
 Ttl = Literal["5m", "1h"]
@@ -157,8 +158,6 @@ class AnthropicModel(remote.RemoteModel["anthropic.AsyncAnthropic"]):
         return client
 
     async def _stream(self, client: anthropic.AsyncAnthropic, call: Json, emit: Emit) -> Response:
-        import anyio
-
         assembly = Assembly(emit)
         create = cast("Any", client.beta.messages.with_streaming_response.create)
         try:
@@ -190,11 +189,10 @@ def _fit_thinking(params: Json, limit: int) -> None:
             params["thinking"] = {**thinking, "budget_tokens": budget}
 
 
-async def _read(reply: Any, assembly: Assembly, last_bytes: CancelScope) -> None:
+async def _read(reply: Any, assembly: Assembly, last_bytes: anyio.CancelScope) -> None:
     """All events, up to the end of the body: a connection is used again only if nothing is left on
     it. A server that keeps the line open after the last word is not waited for."""
     import anthropic
-    import anyio
 
     async for event in anthropic.AsyncStream.raw_events(reply.http_response):
         if event.event is None or not event.data or assembly.done:

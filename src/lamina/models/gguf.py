@@ -17,7 +17,10 @@ import sys
 from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, cast
+from typing import Any, BinaryIO, cast
+
+import anyio
+from anyio.streams.buffered import BufferedByteReceiveStream
 
 from lamina.errors import BadResponse, ModelConfigError, ModelError, ModelUnreachable
 from lamina.events import Emit, Event, TextDelta
@@ -35,10 +38,6 @@ from lamina.messages import (
 from lamina.models.openai import ChatAssembly, compact
 from lamina.models.remote import too_long
 from lamina.ports import Capabilities
-
-if TYPE_CHECKING:
-    from anyio.abc import Process
-    from anyio.streams.buffered import BufferedByteReceiveStream
 
 # GGUF's value types: fixed sizes in bytes; 8 is a string, 9 an array.
 _SIZES = {0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 1, 10: 8, 11: 8, 12: 8}
@@ -148,8 +147,6 @@ class GgufModel:
         threads: int | None = None,
         timeout: float = 600.0,
     ) -> None:
-        import anyio
-
         self.name = f"gguf:{name}"
         self._path = find_weights(name)
         trained = context_length(self._path) or DEFAULT_WINDOW
@@ -163,7 +160,7 @@ class GgufModel:
             cache="none",
             keeps_thinking=False,
         )
-        self._process: Process | None = None
+        self._process: anyio.abc.Process | None = None
         self._lines: BufferedByteReceiveStream | None = None
         self._calls = 0
         self._one_at_a_time = anyio.Lock()
@@ -195,8 +192,6 @@ class GgufModel:
     async def close(self) -> None:
         process, self._process, self._lines = self._process, None, None
         if process is not None:
-            import anyio
-
             with anyio.CancelScope(shield=True):
                 if process.returncode is None:
                     process.kill()
@@ -269,9 +264,6 @@ class GgufModel:
     async def _start(self) -> None:
         if self._process is not None and self._process.returncode is None:
             return
-        import anyio
-        from anyio.streams.buffered import BufferedByteReceiveStream
-
         await self.close()
         self._process = await anyio.open_process(
             [sys.executable, "-P", "-m", "lamina.models.gguf_worker"],
@@ -288,8 +280,6 @@ class GgufModel:
             raise ModelError(f"{self._path} can't be loaded ({line['failed']}); try another file.")
 
     async def _send(self, value: Json) -> None:
-        import anyio
-
         stdin = self._process.stdin if self._process else None
         if stdin is None:
             raise ModelUnreachable(f"The process of {self.name} is gone; ask again.")
@@ -299,8 +289,6 @@ class GgufModel:
             raise self._ended() from error
 
     async def _receive(self) -> Json:
-        import anyio
-
         lines = self._lines
         if lines is None:
             raise self._ended()

@@ -19,6 +19,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Protocol, TypeVar, cast
 
+import anyio.to_thread
 import msgspec
 
 from lamina.errors import BadResponse, ModelConfigError, ModelError, ModelUnreachable, PromptTooLong
@@ -125,8 +126,6 @@ class RemoteModel(ABC, Generic[C]):
 
     async def complete(self, request: Request, emit: Emit) -> Response:
         if self._client is None:
-            import anyio.to_thread
-
             # In a thread: loading a package takes long enough to freeze a screen.
             self._client = await anyio.to_thread.run_sync(self._connect)
         client = self._client

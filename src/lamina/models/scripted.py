@@ -13,6 +13,7 @@ from math import inf
 from pathlib import Path
 from typing import Any, TypeAlias, cast
 
+import anyio
 import msgspec
 
 from lamina.cache.simulate import CacheRules, PaperBlock, PaperCache
@@ -111,8 +112,6 @@ class ScriptedModel:
         self.requests.append(request)
         reply = self._next_reply(request)
         if reply.get("hang"):
-            import anyio
-
             await anyio.sleep_forever()
         _play_faults(reply, emit)
         if "error" in reply:
