@@ -24,8 +24,8 @@ from lamina.agents.bridge import Bridge, _channel
 from lamina.agents.mailboxes import new_id
 from lamina.agents.plan import PLAN
 from lamina.agents.runner import Order
-from lamina.agents.send import send
 from lamina.agents.teammates import Teammate
+from lamina.agents.tools import send
 from lamina.errors import LaminaError, PostAway, UsageError
 from lamina.events import Event, Warned
 from lamina.ledger import edits

@@ -13,7 +13,7 @@ from tests.sessions import Place, run, use
 
 from lamina import tool
 from lamina.agents.runner import Order
-from lamina.agents.send import send
+from lamina.agents.tools import send
 from lamina.errors import LaminaError
 from lamina.ledger import log
 from lamina.memories import Evidence, Proposal

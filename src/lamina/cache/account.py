@@ -32,9 +32,8 @@ SHORT_LIFE, LONG_LIFE = 300, 3600  # seconds; a long cache is seldom worth keepi
 LIFE = "cache.life"  # state entry: seconds for which the cache is written from here on
 AHEAD = 0.5  # of the requests so far: so many more come with odds of two in three
 CALL = 120  # tokens that a model writes to ask for something again; set by hand
-ASIDE = (
-    "aside"  # state entry: {"price": tokens of plain input, "kept": seconds that the cache lives}
-)
+# State entry: {"price": tokens of plain input, "kept": seconds that the cache lives}.
+ASIDE = "aside"
 # Chance that the user is back within one more life of the cache, after so many of them in silence.
 # From 182 recorded sessions, a session's end counted as never; its own pauses weigh against it.
 BACK = (1.0, 0.34, 0.19, 0.13, 0.07)
@@ -253,13 +252,12 @@ class Account:
         for block in dicts(entry.get("content")):
             amount = tokens.of_block(block)
             size += amount
-            if block.get("type") == "tool_use" and _fetches(block):
+            kind = block.get("type")
+            if kind == "tool_use" and _fetches(block):
                 self._asked.add(str(block.get("id")))
                 self.saved -= self.rates.read * self._view
                 extra += amount
-            elif (
-                block.get("type") == "tool_result" and str(block.get("tool_use_id")) in self._asked
-            ):
+            elif kind == "tool_result" and str(block.get("tool_use_id")) in self._asked:
                 self.fetched += amount
                 extra += amount
         if entry.get("compaction"):  # comes back with a summary: doing nothing would not say it
@@ -345,9 +343,8 @@ class Account:
         if first is None or last is None:
             return []
         gone = [(at, self._size[at]) for at in range(first, last + 1) if self._size[at]]
-        new = sum(
-            tokens.of_blocks(dicts(told.get("content"))) for told in dicts(edit.get("messages"))
-        )
+        told = (dicts(one.get("content")) for one in dicts(edit.get("messages")))
+        new = sum(map(tokens.of_blocks, told))
         self._folds[edit_at] = [*gone, (first, -new)]
         return self._folds[edit_at]
 
@@ -376,10 +373,8 @@ class Account:
         self.requests += 1
         self._grown.append(self._said)
         self._asked_at = self.used_at = now
-        self._alone, self.warm_until = (
-            max(self._alone, now + rates.life),
-            max(self.warm_until, now + rates.life),
-        )
+        self._alone = max(self._alone, now + rates.life)
+        self.warm_until = max(self.warm_until, now + rates.life)
         if self._broken >= 0:
             del self._marked[bisect_right(self._marked, self._broken) :]
             self._marked.append(self._changed + 1)  # where a change ends is marked as well

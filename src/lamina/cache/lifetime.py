@@ -18,7 +18,7 @@ import msgspec
 from lamina.cache.prices import Price, cost, price_of
 from lamina.cache.simulate import FIVE_MINUTES, ONE_HOUR
 from lamina.events import quiet
-from lamina.ledger.places import write_private
+from lamina.ledger.places import read_json, write_private
 from lamina.messages import Json, Message, Request, Usage, as_object, dicts, text
 from lamina.ports import Clock, Model
 
@@ -29,9 +29,7 @@ _AGAIN, _LATE, _LAST = 240.0, 330.0, 570.0
 _LINE = "{number}: the quick brown fox jumps over the lazy dog, and nobody needs to know why.\n"
 _LINE_TOKENS = 18  # at least
 _SPARE = 1.3  # times the least that is cached at all
-_MARK = (
-    b'"cache_control"'  # never within a string, where its last quote would have a slash before it
-)
+_MARK = b'"cache_control"'  # never within a string: its last quote would have a slash before it
 _members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
@@ -137,10 +135,7 @@ def _name(model: str, address: str) -> str:
 
 
 def _read(home: Path) -> dict[str, dict[str, Any]]:
-    try:
-        return msgspec.json.decode((home / FILE).read_bytes(), type=dict[str, dict[str, Any]])
-    except (OSError, msgspec.MsgspecError):
-        return {}
+    return read_json(home / FILE, dict[str, dict[str, Any]]) or {}
 
 
 # ---- another program's request
@@ -176,7 +171,5 @@ def asked_again(raw: bytes) -> bytes:
     thinking = bytes(given.get("thinking", b""))
     if "max_tokens" not in given or b"budget_tokens" in thinking:  # it must be less than max_tokens
         return b""
-    less = {"max_tokens": msgspec.Raw(b"1")} | (
-        {"stream": msgspec.Raw(b"false")} if "stream" in given else {}
-    )
-    return msgspec.json.encode(given | less)
+    less = {"max_tokens": msgspec.Raw(b"1"), "stream": msgspec.Raw(b"false")}
+    return msgspec.json.encode(given | {name: less[name] for name in less.keys() & given.keys()})

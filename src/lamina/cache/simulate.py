@@ -98,7 +98,7 @@ class PaperCache:
         self.rules = rules or CacheRules()
         self._table: dict[tuple[int, Hashable], int] = {}
         self._entries: dict[int, _Entry] = {}
-        self._branches = _Branches()
+        self._live: list[_Branch] = []  # where any prefix is matched: prompts sent lately
 
     @property
     def prefixes(self) -> int:
@@ -120,16 +120,14 @@ class PaperCache:
         """Book one request. A breakpoint is a number of blocks, or that with a life of its own."""
         if self.rules.kind == "openai":
             return self._send_openai(prompt, at, output)
-        marks = sorted(
-            (mark, ttl) if isinstance(mark, int) else (mark[0], mark[1]) for mark in breakpoints
-        )
+        marks = sorted((mark, ttl) if isinstance(mark, int) else mark for mark in breakpoints)
         if len(marks) > self.rules.breakpoints:
             raise UsageError(
                 f"A request has {len(marks)} cache breakpoints, but the provider takes at most "
                 f"{self.rules.breakpoints}; mark fewer blocks."
             )
-        marks = [(min(mark, len(prompt)), life) for mark, life in marks]
-        marks = [(mark, life) for mark, life in marks if mark > 0]
+        end = len(prompt)
+        marks = [(min(mark, end), life) for mark, life in marks if mark > 0 and end]
         return self._send_anthropic(prompt, at, marks, output)
 
     def _send_anthropic(
@@ -169,13 +167,25 @@ class PaperCache:
 
     def _send_openai(self, prompt: Prompt, at: float, output: int) -> Usage:
         rules = self.rules
-        shared = self._branches.longest_shared(prompt, at)
+        self._live = [branch for branch in self._live if branch.expires > at]
+        shared = max((_shared(branch.path, prompt.nodes) for branch in self._live), default=0)
         read = _stepped(prompt.ends[shared - 1] if shared else 0, rules)
         kept = _stepped(prompt.tokens, rules)
         if kept:
-            self._branches.keep(prompt, at + rules.life)
+            self._keep(prompt, at + rules.life)
         write = kept - read if rules.bills_writes else 0
         return Usage(prompt.tokens - read - write, output, read, write)
+
+    def _keep(self, prompt: Prompt, expires: float) -> None:
+        """A prompt that only grew replaces the one it grew from, so that few are kept and each
+        comparison is one look or a bisection."""
+        for branch in self._live:
+            if _shared(branch.path, prompt.nodes) == len(branch.path):
+                # Only what was added: copying the whole path would make growth quadratic.
+                branch.path.extend(prompt.nodes[len(branch.path) :])
+                branch.expires = max(branch.expires, expires)
+                return
+        self._live.append(_Branch(list(prompt.nodes), expires))
 
 
 def _stepped(tokens: int, rules: CacheRules) -> int:
@@ -186,28 +196,6 @@ def _stepped(tokens: int, rules: CacheRules) -> int:
 class _Branch:
     path: list[int]  # the prefixes of a prompt as it was sent
     expires: float
-
-
-class _Branches:
-    """Prompts sent lately, for caches that match any prefix. A prompt that only grew replaces the
-    one it grew from, so that few are kept and each comparison is one look or a bisection.
-    """
-
-    def __init__(self) -> None:
-        self._live: list[_Branch] = []
-
-    def longest_shared(self, prompt: Prompt, at: float) -> int:
-        self._live = [branch for branch in self._live if branch.expires > at]
-        return max((_shared(branch.path, prompt.nodes) for branch in self._live), default=0)
-
-    def keep(self, prompt: Prompt, expires: float) -> None:
-        for branch in self._live:
-            if _shared(branch.path, prompt.nodes) == len(branch.path):
-                # Only what was added: copying the whole path would make growth quadratic.
-                branch.path.extend(prompt.nodes[len(branch.path) :])
-                branch.expires = max(branch.expires, expires)
-                return
-        self._live.append(_Branch(list(prompt.nodes), expires))
 
 
 def _shared(one: list[int], other: list[int]) -> int:

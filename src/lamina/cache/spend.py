@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import os
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -173,13 +174,9 @@ def grouped(calls: Iterable[Json], by: str) -> list[Group]:
     """Sums by `layer`, `day`, `session` or `model`; days in order, others dearest first."""
     field = {"layer": "purpose", "day": "ts"}.get(by, by)
     cut = 10 if by == "day" else None
-    sums: dict[str, _Sum] = {}
+    sums: defaultdict[str, _Sum] = defaultdict(_Sum)
     for row in calls:
-        name = str(row.get(field) or "?")[:cut]
-        held = sums.get(name)
-        if held is None:
-            held = sums[name] = _Sum()
-        held.take(row)
+        sums[str(row.get(field) or "?")[:cut]].take(row)
     groups = [
         Group(name, held.calls, Usage(*held.tokens), held.cost) for name, held in sums.items()
     ]

@@ -14,7 +14,7 @@ from lamina.events import LayerActed
 from lamina.ledger import edits, spans, tokens
 from lamina.local import summariser
 from lamina.local.session_facts import session_facts
-from lamina.messages import Json, dicts
+from lamina.messages import Json, Message, dicts
 from lamina.state import State
 
 LAYER = "collapse"
@@ -49,14 +49,8 @@ def stage(state: State) -> int:
         size = sum(row.tokens for row in state.ledger.projection.rows_of(first, last))
         if tokens.of_text(text) + MARK_TOKENS >= size:
             continue
-        state.ledger.append(
-            {
-                "kind": "staged",
-                "first": entries[first]["uuid"],
-                "last": entries[last]["uuid"],
-                "text": text,
-            }
-        )
+        span = {"first": entries[first]["uuid"], "last": entries[last]["uuid"]}
+        state.ledger.append({"kind": "staged", **span, "text": text})
         done += 1
     return done
 
@@ -76,14 +70,9 @@ def commit(state: State) -> str:
     for entry in pending(state):
         name = str(uuid4())
         line = f"[A finished round, folded; Expand {name[:8]} brings it back]\n{entry['text']}"
-        fold = edits.fold(
-            str(entry["first"]),
-            str(entry["last"]),
-            [{"role": "user", "content": line}],
-            LAYER,
-            uuid=name,
-            staged=entry["uuid"],
-        )
+        said: list[Message] = [{"role": "user", "content": line}]
+        span = str(entry["first"]), str(entry["last"])
+        fold = edits.fold(*span, said, LAYER, uuid=name, staged=entry["uuid"])
         if not state.ledger.projection.why_not(fold):
             state.leave(fold)
             count += 1

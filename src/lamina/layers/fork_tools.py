@@ -52,9 +52,8 @@ def permit_for(state: State, root: Path, why_not: WhyNot, *, unread: Path | None
             return Decision(allow=not reason, reason=reason)
         if spec.name == "Bash" and (missing := sandbox.available()):
             return Decision(allow=False, reason=f"background work has no shell here: {missing}.")
-        if spec.name == "Read" and unread is not None and _transcript(input, unread):
-            return Decision(allow=False, reason=_SEARCHED)
-        if spec.name == "Bash" and unread is not None and _names(input, unread):
+        reads = {"Read": _transcript, "Bash": _names}.get(spec.name)
+        if reads is not None and unread is not None and reads(input, unread):
             return Decision(allow=False, reason=_SEARCHED)
         if spec.name in (*READING, "Bash") and state.deps.unattended is not None:
             return await state.deps.unattended(spec, input, _shut(context))
@@ -104,11 +103,7 @@ class _StandIn:
     """Runs in the place of a tool, with the same spec: the model is told nothing new."""
 
     def __init__(self, tool: Tool) -> None:
-        self._tool = tool
-
-    @property
-    def spec(self) -> ToolSpec:
-        return self._tool.spec
+        self._tool, self.spec = tool, tool.spec
 
 
 class NarrowGrep(_StandIn):
@@ -163,10 +158,20 @@ class KeptWrite(_StandIn):
                 if not files.require_unchanged(path, before, context, "overwrite").whole:
                     raise ToolError(f"Only a part of {path} was read. Read all of it first.")
             content = str(input["content"]).encode("utf-8", "replace")
-            return _kept(path, self._root, content, before, self._keep, context)
+            return self._kept(path, content, before, context)
 
         with files.held(input["file_path"], context) as place:
             return await anyio.to_thread.run_sync(work, place)
+
+    def _kept(
+        self, path: Path, content: bytes, before: bytes | None, context: ToolContext
+    ) -> ToolOutcome:
+        sentence = self._keep(path.relative_to(self._root).as_posix(), content, before)
+        with hold(path) as now:
+            if now.status is not None:  # it counts as seen: the function may have changed it
+                data, status = files.load(now)
+                context.files[str(path)] = files.seen(data, status, whole=True)
+        return ToolOutcome(sentence, meta={"path": str(path)})
 
 
 class KeptEdit(KeptWrite):
@@ -186,22 +191,4 @@ class KeptEdit(KeptWrite):
             except ToolError as error:
                 raise ToolError(str(error).replace(str(copy), str(path))) from None
             content = copy.read_bytes()
-        return await anyio.to_thread.run_sync(
-            _kept, path, self._root, content, before, self._keep, context
-        )
-
-
-def _kept(
-    path: Path,
-    root: Path,
-    content: bytes,
-    before: bytes | None,
-    keep: Keep,
-    context: ToolContext,
-) -> ToolOutcome:
-    sentence = keep(path.relative_to(root).as_posix(), content, before)
-    with hold(path) as now:
-        if now.status is not None:  # it counts as seen: the function may have changed it
-            data, status = files.load(now)
-            context.files[str(path)] = files.seen(data, status, whole=True)
-    return ToolOutcome(sentence, meta={"path": str(path)})
+        return await anyio.to_thread.run_sync(self._kept, path, content, before, context)

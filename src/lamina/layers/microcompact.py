@@ -22,7 +22,7 @@ from lamina.ledger.record import Ledger
 from lamina.ledger.spans import block_id, whole_text
 from lamina.ledger.view import Row
 from lamina.ledger.window import Window
-from lamina.messages import Json, Response, dicts
+from lamina.messages import Block, Json, Response, as_list, as_object, dicts
 from lamina.ports import Capabilities, ToolSpec
 from lamina.state import OldResults, State
 
@@ -99,11 +99,7 @@ def _worth_clearing(row: Row) -> bool:
 
 
 def _of_words(row: Row) -> bool:
-    content = row.block.get("content")
-    if not isinstance(content, list):
-        return True
-    parts = cast("list[Any]", content)
-    return len(parts) == sum(part.get("type") == "text" for part in dicts(parts))
+    return all(as_object(part).get("type") == "text" for part in as_list(row.block.get("content")))
 
 
 def _freed(state: State, old: list[Row]) -> int:
@@ -113,15 +109,11 @@ def _freed(state: State, old: list[Row]) -> int:
 
 def _replace(state: State, old: list[Row], why: str) -> int:
     """Put a marker in the place of results, with the id that Expand takes."""
-    items = [
-        (
-            str(entry["uuid"]),
-            row.number,
-            {**row.block, "content": _marker(state, entry, row.number)},
-        )
-        for row in old
-        for entry in (state.ledger.entries[row.entry],)
-    ]
+    items: list[tuple[str, int, Block]] = []
+    for row in old:
+        entry = state.ledger.entries[row.entry]
+        marked = {**row.block, "content": _marker(state, entry, row.number)}
+        items.append((str(entry["uuid"]), row.number, marked))
     before = state.ledger.projection.tokens
     state.guard.register(why)
     state.leave(edits.replace(items, LAYER, changes_prefix=True, cause=why))

@@ -24,12 +24,9 @@ FOLDING = (COMPACTION, "snip", "collapse")
 def rounds(state: State) -> list[tuple[int, int]]:
     """(first, last) entry of each round in the view: from a typed message to the next one."""
     entries = state.ledger.entries
-    starts: list[int] = []
     visible = sorted({row.entry for row in state.ledger.projection.rows if row.number >= 0})
-    for position in visible:
-        origins: list[str] = entries[position].get("origins") or []
-        if entries[position].get("role") == "user" and "typed" in origins:
-            starts.append(position)
+    asked = [at for at in visible if entries[at].get("role") == "user"]
+    starts = [at for at in asked if "typed" in (entries[at].get("origins") or ())]
     ends = [start - 1 for start in starts[1:]] + [visible[-1]] if starts else []
     return list(zip(starts, ends, strict=True))
 

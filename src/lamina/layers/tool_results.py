@@ -15,6 +15,7 @@ import stat
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import Any, cast
 
@@ -162,16 +163,10 @@ def _moved_some(state: State) -> bool:
 
 def _messages(rows: list[Row]) -> Iterator[list[Row]]:
     """Tool results that will stand in one message."""
-    group: list[Row] = []
-    for row in rows:
-        if row.role == "assistant":
-            if group:
-                yield group
-            group = []
-        elif row.block.get("type") == "tool_result":
-            group.append(row)
-    if group:
-        yield group
+    for role, run in groupby(rows, key=lambda row: row.role):
+        group = [row for row in run if row.block.get("type") == "tool_result"]
+        if group and role != "assistant":
+            yield group
 
 
 def _movable(state: State, row: Row, places: dict[Any, int]) -> _Result | None:
@@ -183,11 +178,10 @@ def _movable(state: State, row: Row, places: dict[Any, int]) -> _Result | None:
         if edit.get("layer") != FOLDS:
             return None
         block = dicts(entry["content"])[row.number]  # the file gets all of it
-    content = block.get("content")
+    content: Any = block.get("content")
     if not isinstance(content, (str, list)):
         return None
-    parts = cast("list[Any]", content) if isinstance(content, list) else []
-    if any(not isinstance(p, dict) or cast("Block", p).get("type") != "text" for p in parts):
+    if any(as_object(part).get("type") != "text" for part in as_list(block["content"])):
         return None  # images are never moved
     tool = str(entry.get("tool") or "")
     place = places.get(row.block.get("tool_use_id"), 1)
@@ -208,10 +202,7 @@ def _limit(state: State, tool: str) -> int:
 
 def _length(block: Block) -> int:
     content: Any = block.get("content")
-    if isinstance(content, str):
-        return len(content)
-    parts = cast("list[Any]", content) if isinstance(content, list) else []
-    return len(text_of([cast("Block", part) for part in parts if isinstance(part, dict)]))
+    return len(content if isinstance(content, str) else text_of(dicts(content)))
 
 
 def _move(state: State, results: list[_Result], total: int) -> list[_Result]:

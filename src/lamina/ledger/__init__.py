@@ -41,9 +41,6 @@ class Shared(Sequence[T]):
     def __len__(self) -> int:
         return len(self._full) * _SIZE + len(self._last)
 
-    def __bool__(self) -> bool:
-        return bool(self._last or self._full)
-
     @overload
     def __getitem__(self, index: int) -> T: ...
     @overload

@@ -60,28 +60,20 @@ def frame(
     **more: Any,
 ) -> Json:
     """`more`: `tokens` as the model's own tokeniser counts them, `short` for the short form."""
-    return {
-        "kind": "frame",
-        **more,
-        "system": list(system),
-        "tools": list(tools),
-        "model": model,
-        "params": dict(params),
-    }
+    said = {"system": list(system), "tools": list(tools)}
+    return {"kind": "frame", **more, **said, "model": model, "params": dict(params)}
 
 
 def request(
     head: str | None, hash_: str, purpose: Purpose, blocks: int, tokens: int, **more: Any
 ) -> Json:
-    return {
-        "kind": "request",
-        "head": head,
-        "hash": hash_,
-        "purpose": purpose,
-        "blocks": blocks,
-        "tokens": tokens,
-        **more,
-    }
+    sizes = {"blocks": blocks, "tokens": tokens}
+    return {"kind": "request", "head": head, "hash": hash_, "purpose": purpose, **sizes, **more}
+
+
+def _edit(op: str, layer: str, what: Json, more: Json, *, changes_prefix: bool) -> Json:
+    head = {"kind": "edit", "op": op, "layer": layer}
+    return {**head, **what, "changesPrefix": changes_prefix, **more}
 
 
 def replace(
@@ -99,14 +91,7 @@ def replace(
         leans = [list(other) for other in (needs or {}).get((entry, number), ())]
         more_of_it = {"needs": leans} if leans else {}
         put.append({"entry": entry, "block": number, "with": new, **more_of_it})
-    return {
-        "kind": "edit",
-        "op": "replace",
-        "layer": layer,
-        "items": put,
-        "changesPrefix": changes_prefix,
-        **more,
-    }
+    return _edit("replace", layer, {"items": put}, more, changes_prefix=changes_prefix)
 
 
 def fold(
@@ -119,28 +104,14 @@ def fold(
     **more: Any,
 ) -> Json:
     """Put messages in the place of all entries from first to last."""
-    return {
-        "kind": "edit",
-        "op": "fold",
-        "layer": layer,
-        "first": first,
-        "last": last,
-        "messages": [{"role": m["role"], "content": blocks_of(m["content"])} for m in messages],
-        "changesPrefix": changes_prefix,
-        **more,
-    }
+    said = [{"role": m["role"], "content": blocks_of(m["content"])} for m in messages]
+    what = {"first": first, "last": last, "messages": said}
+    return _edit("fold", layer, what, more, changes_prefix=changes_prefix)
 
 
 def revoke(edit: str, layer: str, *, changes_prefix: bool = True, **more: Any) -> Json:
     """Undo an edit (or an undo)."""
-    return {
-        "kind": "edit",
-        "op": "revoke",
-        "layer": layer,
-        "edit": edit,
-        "changesPrefix": changes_prefix,
-        **more,
-    }
+    return _edit("revoke", layer, {"edit": edit}, more, changes_prefix=changes_prefix)
 
 
 def state(name: str, value: Any) -> Json:

@@ -12,6 +12,7 @@ import re
 from collections import ChainMap
 from collections.abc import Callable, Iterator, MutableMapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from operator import eq
 from typing import TypeAlias
 
@@ -269,20 +270,16 @@ class _Work:
 
 def _grouped(lines: list[str], least: int) -> list[str]:
     """`path:12:words` many times over becomes the path once and `12:words` below it."""
-    heads = [_searched(line) for line in lines]
     out: list[str] = []
-    saved = at = 0
-    while at < len(lines):
-        head, end = heads[at], at + 1
-        while head and end < len(lines) and heads[end] == head:
-            end += 1
-        if end - at > 1:
+    saved = 0
+    for head, found in groupby(lines, key=_searched):
+        run = list(found)
+        if head and len(run) > 1:
             out.append(f"{head}:")
-            out += [f"  {line[len(head) + 1 :]}" for line in lines[at:end]]
-            saved += (end - at - 1) * (len(head) - 1) - 4
+            out += [f"  {line[len(head) + 1 :]}" for line in run]
+            saved += (len(run) - 1) * (len(head) - 1) - 4
         else:
-            out += lines[at:end]
-        at = end
+            out += run
     return out if saved >= least else lines
 
 

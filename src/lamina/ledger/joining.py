@@ -15,12 +15,17 @@ from bisect import bisect_left, bisect_right, insort
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
-from typing import Any, Protocol, cast
+from itertools import groupby
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
 from lamina.ledger import Shared
 from lamina.messages import Block, Json, Message, Request
+
+if TYPE_CHECKING:
+    from lamina.ledger.view import Row
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
 
@@ -61,13 +66,6 @@ def request_bytes(request: Request) -> bytes:
         *(role.encode() + b" " + canonical(block) for role, block in flat(request.messages)),
     ]
     return b"\n".join(lines)
-
-
-class HasBlock(Protocol):
-    @property
-    def role(self) -> str: ...
-    @property
-    def block(self) -> Block: ...
 
 
 @dataclass(slots=True)
@@ -119,7 +117,7 @@ class Joiner:
             sums.append((count, value))
         return count, value
 
-    def update(self, rows: Sequence[HasBlock], changed: int) -> None:
+    def update(self, rows: Sequence[Row], changed: int) -> None:
         """Rows from `changed` on are new or different, or rows were taken away there."""
         if changed == self._seen and self._more_words(rows):
             return
@@ -130,17 +128,15 @@ class Joiner:
             base = max(0, bisect_right(runs, changed, key=lambda run: run.start) - 3)
         self._seen, old = len(rows), runs[base:]
         fresh = self._clean(rows, base, old[0].start if old else 0)
-        same = 0
-        for a, b in zip(old, fresh, strict=False):
-            if not a.same_as(b):
-                break
-            same += 1
+        pairs = enumerate(zip(old, fresh, strict=False))
+        differ = (n for n, (a, b) in pairs if not a.same_as(b))
+        same = next(differ, min(len(old), len(fresh)))
         if same == len(old) == len(fresh):
             return
         runs.cut(base + same)
         self._join(fresh[same:])
 
-    def _more_words(self, rows: Sequence[HasBlock]) -> bool:
+    def _more_words(self, rows: Sequence[Row]) -> bool:
         """The user says more in the last message: only that grows. False if it is not so simple."""
         last = self._runs[-1] if self._runs else None
         if last is None or last.role != "user" or not last.content:
@@ -159,7 +155,7 @@ class Joiner:
             self._messages.append({"role": "user", "content": joined})
         return True
 
-    def _clean(self, rows: Sequence[HasBlock], base: int, start: int) -> list[Run]:
+    def _clean(self, rows: Sequence[Row], base: int, start: int) -> list[Run]:
         """Runs from number `base`, which begins at the row `start`, made anew."""
         rows = rows[start:]
         spans = list(_spans(rows))
@@ -227,12 +223,10 @@ class Joiner:
         self._sums.cut(count)
 
 
-def _spans(rows: Sequence[HasBlock]) -> Iterator[tuple[int, int]]:
-    start, end = 0, len(rows)
-    while start < end:
-        stop, role = start + 1, rows[start].role
-        while stop < end and rows[stop].role == role:
-            stop += 1
+def _spans(rows: Sequence[Row]) -> Iterator[tuple[int, int]]:
+    start = 0
+    for _, run in groupby(rows, key=attrgetter("role")):
+        stop = start + sum(1 for _ in run)
         yield start, stop
         start = stop
 

@@ -16,7 +16,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -125,9 +125,8 @@ def _give_to_parents(entries: list[Json]) -> None:
 def _lines(data: mmap.mmap, size: int) -> Iterator[tuple[int, int]]:
     start = 0
     while start < size:
-        end = data.find(b"\n", start)
-        if end < 0:
-            end = size
+        found = data.find(b"\n", start)
+        end = size if found < 0 else found
         yield start, end
         start = end + 1
 
@@ -148,9 +147,8 @@ def _entry(data: mmap.mmap, start: int, end: int) -> tuple[Json | None, str]:
     entry = cast("Json", value)
     if not isinstance(entry.get("kind"), str) or not isinstance(entry.get("uuid"), str):
         return None, "no entry: kind or uuid is missing"
-    return (
-        (None, f"not what an entry holds: {wrong}") if (wrong := _misshapen(entry)) else (entry, "")
-    )
+    wrong = _misshapen(entry)
+    return (None, f"not what an entry holds: {wrong}") if wrong else (entry, "")
 
 
 def _objects(value: object) -> bool:
@@ -172,25 +170,21 @@ def _strings(value: object) -> bool:
     return isinstance(value, list) and all(isinstance(one, str) for one in cast("list[Any]", value))
 
 
+def _is(kind: type) -> Callable[[object], bool]:
+    return lambda value: isinstance(value, kind)
+
+
 # What readers rely on, where a field is there at all; the rest they look at before they use it.
 _SHAPES: dict[str, dict[str, Callable[[object], bool]]] = {
-    "frame": {
-        "system": _objects,
-        "tools": _objects,
-        "model": lambda value: isinstance(value, str),
-        "params": lambda value: isinstance(value, dict),
-    },
+    "frame": {"system": _objects, "tools": _objects, "model": _is(str), "params": _is(dict)},
     "message": {
-        "role": lambda value: isinstance(value, str),
+        "role": _is(str),
         "content": _blocks,
         "origins": _strings,
         "recalled": _objects,
-        "meta": lambda value: isinstance(value, dict),
+        "meta": _is(dict),
     },
-    "request": {
-        "blocks": lambda value: isinstance(value, int),
-        "tokens": lambda value: isinstance(value, int | None),
-    },
+    "request": {"blocks": _is(int), "tokens": _is(int)},
 }
 
 
@@ -203,13 +197,8 @@ def _misshapen(entry: Json) -> str:
 
 
 def _mark_known(problems: list[Problem], entries: list[Json]) -> list[Problem]:
-    if not problems:
-        return problems
-    known = [entry.get("offset") for entry in entries if entry["kind"] == "repair"]
-    return [
-        Problem(p.line, p.offset, p.length, p.reason, p.torn, known=p.offset in known)
-        for p in problems
-    ]
+    known = [entry.get("offset") for entry in entries if problems and entry["kind"] == "repair"]
+    return [replace(problem, known=problem.offset in known) for problem in problems]
 
 
 def was_used(path: Path) -> bool:

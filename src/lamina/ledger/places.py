@@ -17,9 +17,11 @@ import stat
 import time
 from collections.abc import Generator
 from pathlib import Path
+from typing import TypeVar
 
 from lamina.errors import LaminaError, StorageError
 
+T = TypeVar("T")
 LONGEST_SLUG = 200
 RECORD = "project.json"
 RESULTS = "tool-results"  # folder of a session to which layer 1 moves results
@@ -150,6 +152,16 @@ def write_private(path: Path, data: bytes, *, lasting: bool = False, mode: int =
         with contextlib.suppress(OSError):
             temporary.unlink()
         raise
+
+
+def read_json(path: Path, kind: type[T]) -> T | None:
+    """What a file of ours holds; None if it can't be read, or somebody else wrote it."""
+    import msgspec  # whoever only asks for a path does not wait for it
+
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=kind)
+    except (OSError, ValueError):  # also what is no UTF-8
+        return None
 
 
 @contextlib.contextmanager

@@ -65,7 +65,9 @@ class Ledger:
             ledger._take(entry)
         ledger.problems = [p for p in reading.problems if not p.known]
         if ledger.problems:
-            ledger.append(*(_repair(problem) for problem in ledger.problems))
+            told = ("line", "offset", "length", "reason")
+            lines = ({name: getattr(one, name) for name in told} for one in ledger.problems)
+            ledger.append(*({"kind": "repair", **line} for line in lines))
         return ledger
 
     @classmethod
@@ -244,8 +246,7 @@ class Ledger:
             raise EditRefused("A message can't follow while tool calls wait for their results.")
 
     def _check_edit(self, edit: Json) -> None:
-        reason = self.projection.why_not(edit)
-        if reason:
+        if reason := self.projection.why_not(edit):
             raise EditRefused(f"The edit of {edit.get('layer')} is refused: {reason}.")
         if not edit.get("changesPrefix") and self.projection.earliest(edit) <= self.seen:
             raise EditRefused(
@@ -322,8 +323,9 @@ class _Anchor:
     def message(self, entry: Json, added: int, estimate: int) -> None:
         if entry.get("role") != "assistant":
             return
-        same = bool(self.id) and entry.get("id") == self.id
-        if same:  # a further record of the same answer: its tokens are in that usage already
+        if (
+            self.id and entry.get("id") == self.id
+        ):  # a further record of the same answer: its tokens are in that usage already
             self.estimate += added
             return
         used = Usage.from_json(as_object(entry.get("usage")))
@@ -356,16 +358,6 @@ def _second(seconds: int) -> str:
 def _stamp(now: float) -> str:
     seconds, milliseconds = divmod(int(now * 1000), 1000)
     return f"{_second(seconds)}.{milliseconds:03}Z"
-
-
-def _repair(problem: log.Problem) -> Json:
-    return {
-        "kind": "repair",
-        "line": problem.line,
-        "offset": problem.offset,
-        "length": problem.length,
-        "reason": problem.reason,
-    }
 
 
 def fork_file(source: Path, target: Path) -> None:

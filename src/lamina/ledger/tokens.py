@@ -7,6 +7,7 @@ between one answer and the next request.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from typing import Any, cast
 
 import msgspec
@@ -43,8 +44,11 @@ def of_block(block: Block) -> int:
     if kind in ("image", "document"):
         return MEDIA_TOKENS
     if kind == "tool_result":
-        content = block.get("content", "")
-        return of_output(content) if isinstance(content, str) else of_parts(content)
+        content: Any = block.get("content", "")
+        if isinstance(content, str):
+            return of_output(content)
+        parts = cast("list[Any]", content) if isinstance(content, list) else None
+        return of_json(content) if parts is None else sum(map(_of_part, parts))
     if kind == "tool_use":
         return of_text(str(block.get("name", ""))) + of_json(block.get("input"))
     if kind == "thinking":
@@ -61,24 +65,10 @@ def _is_json(value: str) -> bool:
     """One JSON value with parts, or a line each."""
     if value[:1] not in ("{", "[") or value.rstrip()[-1:] not in ("}", "]"):
         return False
-    try:
-        _skip(value)
-    except msgspec.DecodeError:
-        lines = value.split("\n", 2)
-        if len(lines) < 2:
-            return False
-        try:
-            return all(isinstance(_skip(line), msgspec.Raw) for line in lines[:2] if line.strip())
-        except msgspec.DecodeError:
-            return False
-    return True
-
-
-def of_parts(content: Any) -> int:
-    """A tool result's content that is not plain text."""
-    if not isinstance(content, list):
-        return of_json(content)
-    return sum(map(_of_part, cast("list[Any]", content)))
+    for parts in ([value], value.split("\n", 2)[:2]):
+        with suppress(msgspec.DecodeError):
+            return all(isinstance(_skip(part), msgspec.Raw) for part in parts if part.strip())
+    return False
 
 
 def _of_part(part: Any) -> int:

@@ -111,15 +111,9 @@ def model_table() -> tuple[tuple[ModelRow, ...], str]:
             checked = line.removeprefix("# checked: ")
         elif line and not line.startswith("#"):
             name, provider, *rest = line.split()
-            limits, prices = rest[:4], rest[4:]
-            rows.append(
-                ModelRow(
-                    name,
-                    provider,
-                    () if limits[1] == "-" else limits,
-                    () if prices[0] == "-" else prices,
-                )
-            )
+            limits = () if rest[1] == "-" else rest[:4]
+            prices = () if rest[4] == "-" else rest[4:]
+            rows.append(ModelRow(name, provider, limits, prices))
     return tuple(rows), checked
 
 
@@ -164,12 +158,11 @@ def needs_long_beta(name: str) -> bool:
 def no_long_window(name: str) -> str:
     """Why `[1m]` can't be had of this model, in one sentence; "" if it can."""
     row = _find(bare_name(name))
-    if not name.endswith(LONG_SUFFIX) or row is None or row.limits[0] == "beta":
-        return ""
-    if int(row.limits[0]) >= MILLION:
+    known = row is not None and row.limits[0] != "beta" and int(row.limits[0])
+    if not name.endswith(LONG_SUFFIX) or not known or known >= MILLION:
         return ""
     return (
-        f"{bare_name(name)} has a window of {int(row.limits[0]):,} tokens and no longer one: "
+        f"{bare_name(name)} has a window of {known:,} tokens and no longer one: "
         f"write its name without {LONG_SUFFIX}."
     )
 

@@ -8,16 +8,15 @@ conversation (F4).
 
 from __future__ import annotations
 
-import inspect
 import json
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, cast
 
-import msgspec
+import anyio
 
-from lamina.cache.account import SHORT_LIFE
+from lamina.cache.account import LONG_LIFE, SHORT_LIFE
 from lamina.cache.spend import anthropic_usage
 from lamina.errors import ModelConfigError
 from lamina.events import AttemptBroke, Emit, TextDelta, ThinkingDelta, Warned
@@ -25,12 +24,10 @@ from lamina.ledger import tokens
 from lamina.ledger.joining import breakpoints
 from lamina.ledger.window import LONG_BETA, bare_name, capabilities, needs_long_beta
 from lamina.messages import Block, Json, Message, Request, Response, Usage, as_object, blocks_of
-from lamina.models import faults
-from lamina.models.remote import CONNECT_SECONDS, BrokenOff, ErrorInStream, Malformed, RemoteModel
+from lamina.models import remote
 
 if TYPE_CHECKING:
     import anthropic
-    from anyio import CancelScope
 
 
 Ttl = Literal["5m", "1h"]
@@ -50,13 +47,14 @@ _COMPACTION_BETA = "compact-2026-09-04"
 _DIAGNOSTICS_BETA = "cache-diagnosis-2026-04-07"
 
 
-class AnthropicModel(RemoteModel["anthropic.AsyncAnthropic"]):
-    """`anthropic:NAME`. All options have defaults (`remote`: those of RemoteModel); key and base URL
+class AnthropicModel(remote.RemoteModel["anthropic.AsyncAnthropic"]):
+    """`anthropic:NAME`. All options have defaults (`more`: those of RemoteModel); key and base URL
     may come from the package's own environment variables.
     """
 
     package = "anthropic"
     family = "AnthropicError"
+    key_variable, url_variable = "ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL"
 
     def __init__(
         self,
@@ -69,7 +67,7 @@ class AnthropicModel(RemoteModel["anthropic.AsyncAnthropic"]):
         cache_edits: bool = False,
         cache_upgrades: bool = False,
         diagnostics: bool = False,
-        **remote: Any,
+        **more: Any,
     ) -> None:
         if cache_ttl not in ("auto", "mixed", "5m", "1h"):
             raise ModelConfigError(
@@ -79,20 +77,16 @@ class AnthropicModel(RemoteModel["anthropic.AsyncAnthropic"]):
         full = f"anthropic:{name}"
         self._betas = [*betas, *([LONG_BETA] if needs_long_beta(full) else [])]
         known = capabilities(full, betas=self._betas, override=window)
-        super().__init__(
-            full,
-            replace(
-                known,
-                max_output=max_output or known.max_output,
-                cache="anthropic",
-                cache_ttl=3600 if cache_ttl == "1h" else 300,
-                cache_choice=CHOICES.get(cache_ttl, ""),
-                cache_edits=cache_edits,
-                cache_upgrades=cache_upgrades,
-            ),
-            **remote,
+        able = replace(
+            known,
+            max_output=max_output or known.max_output,
+            cache="anthropic",
+            cache_ttl=LONG_LIFE if cache_ttl == "1h" else SHORT_LIFE,
+            cache_choice=CHOICES.get(cache_ttl, ""),
+            cache_edits=cache_edits,
+            cache_upgrades=cache_upgrades,
         )
-        self._ttl: Ttl = "1h" if cache_ttl == "1h" else "5m"
+        super().__init__(full, able, **more)
         self._diagnostics = diagnostics
         self._last_ids: dict[str, str] = {}
         self._warned: set[str] = set()
@@ -114,7 +108,9 @@ class AnthropicModel(RemoteModel["anthropic.AsyncAnthropic"]):
     def _body(self, client: anthropic.AsyncAnthropic, request: Request, emit: Emit) -> Json:
         if self.capabilities.cache_choice != "frame":
             request = replace(request, frame_ttl=0)
-        tools, system, messages = with_breakpoints(request, _ttl(request) or self._ttl)
+        life = request.cache_ttl or self.capabilities.cache_ttl
+        marked = with_breakpoints(request, "1h" if life > SHORT_LIFE else "5m")
+        tools, system, messages = marked
         params = dict(request.params)
         previous = params.pop("previous_message_id", None) or self._last_ids.get(request.purpose)
         limit = request.max_tokens or min(DEFAULT_ANSWER, self.capabilities.max_output)
@@ -122,12 +118,7 @@ class AnthropicModel(RemoteModel["anthropic.AsyncAnthropic"]):
         model = bare_name(request.model or self.name)
         self._warn_of_end(model, emit)
         _fit_thinking(params, limit)
-        call: Json = {
-            "model": model,
-            "max_tokens": limit,
-            "messages": messages,
-            "stream": True,
-        }
+        call: Json = {"model": model, "max_tokens": limit, "messages": messages, "stream": True}
         if system:
             call["system"] = system
         if tools:
@@ -136,20 +127,14 @@ class AnthropicModel(RemoteModel["anthropic.AsyncAnthropic"]):
             call["diagnostics"] = {"previous_message_id": previous}
             betas.append(_DIAGNOSTICS_BETA)
         betas += _betas_of(params)
-        known = inspect.signature(client.beta.messages.create).parameters
-        extra: Json = {}
-        for name, value in params.items():
-            (call if name in known else extra)[name] = value
         if request.cache_deletions and self.capabilities.cache_edits:
-            extra["cache_edits"] = [
+            params["cache_edits"] = [
                 {"type": "delete_tool_result", "tool_use_id": name}
                 for name in request.cache_deletions
             ]
         if betas:
             call["betas"] = list(dict.fromkeys(betas))
-        if extra:
-            call["extra_body"] = extra
-        return call
+        return call | remote.for_call(client.beta.messages.create, params)
 
     def _connect(self) -> anthropic.AsyncAnthropic:
         import anthropic
@@ -162,22 +147,17 @@ class AnthropicModel(RemoteModel["anthropic.AsyncAnthropic"]):
                 base_url=self._url,
                 default_headers=self._headers,
                 max_retries=0,  # retries are ours: they are events, and their clock is passed in
-                timeout=anthropic.Timeout(self._timeout, connect=CONNECT_SECONDS),
+                timeout=anthropic.Timeout(self._timeout, connect=remote.CONNECT_SECONDS),
             )
         except (anthropic.AnthropicError, ValueError, TypeError) as error:
             raise ModelConfigError(
                 f"The settings for Anthropic can't be used ({error}): check them."
             ) from error
-        place = self._place(client, bare_name(self.name))
         if not (client.api_key or client.auth_token or client.credentials):
-            raise faults.missing_key(place)
-        if wrong := faults.no_address(place):
-            raise wrong
+            raise remote.missing_key(self._place(client))
         return client
 
     async def _stream(self, client: anthropic.AsyncAnthropic, call: Json, emit: Emit) -> Response:
-        import anyio
-
         assembly = Assembly(emit)
         create = cast("Any", client.beta.messages.with_streaming_response.create)
         try:
@@ -191,21 +171,11 @@ class AnthropicModel(RemoteModel["anthropic.AsyncAnthropic"]):
             if not assembly.done and (usage := assembly.billed()).total:
                 emit(AttemptBroke(assembly.model or str(call["model"]), usage))
         if not assembly.done:
-            raise BrokenOff
+            raise remote.BrokenOff
         return assembly.response()
 
-    def _place(self, client: anthropic.AsyncAnthropic, model: str) -> faults.Place:
-        return faults.Place(
-            provider="Anthropic",
-            url=client.base_url,
-            model=model,
-            key_variable="ANTHROPIC_API_KEY",
-            url_variable="ANTHROPIC_BASE_URL",
-        )
-
-
-def _ttl(request: Request) -> Ttl | None:
-    return ("1h" if request.cache_ttl > 300 else "5m") if request.cache_ttl else None
+    def _provider(self, client: anthropic.AsyncAnthropic) -> str:  # noqa: ARG002
+        return "Anthropic"
 
 
 def _fit_thinking(params: Json, limit: int) -> None:
@@ -219,11 +189,10 @@ def _fit_thinking(params: Json, limit: int) -> None:
             params["thinking"] = {**thinking, "budget_tokens": budget}
 
 
-async def _read(reply: Any, assembly: Assembly, last_bytes: CancelScope) -> None:
+async def _read(reply: Any, assembly: Assembly, last_bytes: anyio.CancelScope) -> None:
     """All events, up to the end of the body: a connection is used again only if nothing is left on
     it. A server that keeps the line open after the last word is not waited for."""
     import anthropic
-    import anyio
 
     async for event in anthropic.AsyncStream.raw_events(reply.http_response):
         if event.event is None or not event.data or assembly.done:
@@ -231,11 +200,11 @@ async def _read(reply: Any, assembly: Assembly, last_bytes: CancelScope) -> None
         try:
             data: Any = json.loads(event.data)
         except ValueError as error:
-            raise Malformed(f"a {event.event} event is not JSON") from error
+            raise remote.Malformed(f"a {event.event} event is not JSON") from error
         if not isinstance(data, dict):
-            raise Malformed(f"a {event.event} event is not an object")
+            raise remote.Malformed(f"a {event.event} event is not an object")
         if event.event == "error":
-            raise ErrorInStream(cast("Json", data), dict(reply.headers))
+            raise remote.ErrorInStream(cast("Json", data), dict(reply.headers))
         assembly.take(cast("Json", data))
         if assembly.done:
             last_bytes.deadline = anyio.current_time() + LAST_BYTES_SECONDS
@@ -352,12 +321,12 @@ class Assembly:
                 case _:
                     pass
         except (KeyError, TypeError, AttributeError, ValueError) as error:
-            raise Malformed(f"a {event.get('type')} event is not whole") from error
+            raise remote.Malformed(f"a {event.get('type')} event is not whole") from error
 
     def response(self) -> Response:
         """The whole answer. Raises Malformed if parts are missing."""
         if self._message is None or not self._end.get("stop_reason"):
-            raise Malformed("the message has no beginning or no stop reason")
+            raise remote.Malformed("the message has no beginning or no stop reason")
         stop = str(self._end["stop_reason"])
         content = self._content(cut_off=stop in ("max_tokens", "model_context_window_exceeded"))
         if self._end.get("stop_sequence") is not None:
@@ -431,21 +400,14 @@ class Assembly:
         for index in sorted(self._blocks):
             block = self._blocks[index]
             if index in self._partial:
-                given = "".join(self._partial[index])
-                try:
-                    block = {**block, "input": _object(given)}
-                except ValueError as error:
-                    if not cut_off:
-                        raise Malformed(f"the input of {block.get('name')} is not JSON") from error
-                    # Half a call can't be run; what was cut is named for the turn.
-                    self._extra["cut_tool_use"] = block.get("name")
+                name = str(block.get("name"))
+                given = remote.tool_input("".join(self._partial[index]), name, cut_off=cut_off)
+                if given is None:
+                    self._extra["cut_tool_use"] = name
                     continue
+                block = {**block, "input": given}
             content.append(block)
         return content
-
-
-def _object(given: str) -> Json:
-    return msgspec.json.decode(given, type=dict[str, Any]) if given.strip() else {}
 
 
 def _merge(block: Block, delta: Mapping[str, Any]) -> None:

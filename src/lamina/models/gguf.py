@@ -17,7 +17,10 @@ import sys
 from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, cast
+from typing import Any, BinaryIO, cast
+
+import anyio
+from anyio.streams.buffered import BufferedByteReceiveStream
 
 from lamina.errors import BadResponse, ModelConfigError, ModelError, ModelUnreachable
 from lamina.events import Emit, Event, TextDelta
@@ -32,13 +35,9 @@ from lamina.messages import (
     text_of,
     tool_use,
 )
-from lamina.models import faults
 from lamina.models.openai import ChatAssembly, compact
+from lamina.models.remote import too_long
 from lamina.ports import Capabilities
-
-if TYPE_CHECKING:
-    from anyio.abc import Process
-    from anyio.streams.buffered import BufferedByteReceiveStream
 
 # GGUF's value types: fixed sizes in bytes; 8 is a string, 9 an array.
 _SIZES = {0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 1, 10: 8, 11: 8, 12: 8}
@@ -148,8 +147,6 @@ class GgufModel:
         threads: int | None = None,
         timeout: float = 600.0,
     ) -> None:
-        import anyio
-
         self.name = f"gguf:{name}"
         self._path = find_weights(name)
         trained = context_length(self._path) or DEFAULT_WINDOW
@@ -163,7 +160,7 @@ class GgufModel:
             cache="none",
             keeps_thinking=False,
         )
-        self._process: Process | None = None
+        self._process: anyio.abc.Process | None = None
         self._lines: BufferedByteReceiveStream | None = None
         self._calls = 0
         self._one_at_a_time = anyio.Lock()
@@ -195,8 +192,6 @@ class GgufModel:
     async def close(self) -> None:
         process, self._process, self._lines = self._process, None, None
         if process is not None:
-            import anyio
-
             with anyio.CancelScope(shield=True):
                 if process.returncode is None:
                     process.kill()
@@ -223,7 +218,7 @@ class GgufModel:
     async def _answer(self, request: Request, body: Json, emit: Emit) -> Response:
         # Under a schema the text is JSON: only what is said in it is for the user.
         speech = Speech(lambda words: emit(TextDelta(words)))
-        assembly = ChatAssembly(_to(speech) if request.tools else emit)
+        assembly = ChatAssembly(speech.take if request.tools else emit)
         finished = False
         try:
             await self._start()
@@ -269,9 +264,6 @@ class GgufModel:
     async def _start(self) -> None:
         if self._process is not None and self._process.returncode is None:
             return
-        import anyio
-        from anyio.streams.buffered import BufferedByteReceiveStream
-
         await self.close()
         self._process = await anyio.open_process(
             [sys.executable, "-P", "-m", "lamina.models.gguf_worker"],
@@ -288,8 +280,6 @@ class GgufModel:
             raise ModelError(f"{self._path} can't be loaded ({line['failed']}); try another file.")
 
     async def _send(self, value: Json) -> None:
-        import anyio
-
         stdin = self._process.stdin if self._process else None
         if stdin is None:
             raise ModelUnreachable(f"The process of {self.name} is gone; ask again.")
@@ -299,8 +289,6 @@ class GgufModel:
             raise self._ended() from error
 
     async def _receive(self) -> Json:
-        import anyio
-
         lines = self._lines
         if lines is None:
             raise self._ended()
@@ -328,7 +316,7 @@ class _NoGrammar(Exception):
 
 def _refused(error: Json) -> Exception:
     message = str(error.get("message") or error)
-    if long := faults.too_long(message):
+    if long := too_long(message):
         return long
     if any(word in message.lower() for word in ("grammar", "schema")):
         return _NoGrammar(message)
@@ -341,14 +329,6 @@ def _choice(request: Request) -> Json | None:
 
 def _format(schema: Json) -> Json:
     return {"type": "json_schema", "json_schema": {"name": "answer", "schema": schema}}
-
-
-def _to(speech: Speech) -> Emit:
-    def hear(event: Event) -> None:
-        if isinstance(event, TextDelta):
-            speech.hear(event.text)
-
-    return hear
 
 
 # ---- a conversation with a small model
@@ -409,26 +389,18 @@ def answer_schema(tools: Sequence[Json], choice: Json | None = None, *, exact: b
     `exact` False: any object as input, for schemas that the run-time can't turn into a grammar.
     """
     chosen = (choice or {}).get("type", "auto")
-    say = {"say": {"type": "string"}}
-    forms = [
-        {"type": "object", "properties": say, "required": ["say"], "additionalProperties": False}
-    ]
-    if chosen in ("any", "tool"):
-        forms = []
+    forms = [] if chosen in ("any", "tool") else [_form(say={"type": "string"})]
     for tool in tools:
         if chosen == "none" or (chosen == "tool" and tool["name"] != (choice or {}).get("name")):
             continue
         schema: Any = tool.get("input_schema") if exact else None
-        fields = {"tool": {"const": tool["name"]}, "input": schema or {"type": "object"}}
-        forms.append(
-            {
-                "type": "object",
-                "properties": fields,
-                "required": ["tool", "input"],
-                "additionalProperties": False,
-            }
-        )
+        forms.append(_form(tool={"const": tool["name"]}, input=schema or {"type": "object"}))
     return {"oneOf": forms}
+
+
+def _form(**fields: Json) -> Json:
+    closed: Json = {"type": "object", "additionalProperties": False}
+    return {**closed, "properties": fields, "required": [*fields]}
 
 
 def read_answer(said: str, *, number: int, cut_off: bool) -> tuple[list[Block], str | None]:
@@ -458,16 +430,20 @@ class Speech:
     def __init__(self, speak: Callable[[str], None]) -> None:
         self._speak = speak
         self._raw = ""  # what is not passed on yet
-        self._begun = self._ended = False
+        self.begun = self._ended = False
         self.said = ""
+
+    def take(self, event: Event) -> None:
+        if isinstance(event, TextDelta):
+            self.hear(event.text)
 
     def hear(self, piece: str) -> None:
         self._raw += piece
-        if not self._begun:
+        if not self.begun:
             head = _SAY.match(self._raw)
             if head is None:
                 return
-            self._begun, self._raw = True, self._raw[head.end() :]
+            self.begun, self._raw = True, self._raw[head.end() :]
         whole = _READABLE.match(self._raw)
         if self._ended or whole is None:
             return
@@ -483,16 +459,14 @@ _SAY = re.compile(r'\s*\{\s*"say"\s*:\s*"')
 _READABLE = re.compile(
     r'(?:[^"\\]|\\[^u]|\\u(?![dD][89abAB])[0-9a-fA-F]{4}|(?:\\u[dD][89a-fA-F][0-9a-fA-F]{2}){2})*'
 )
-_OPEN_SAY = re.compile(r'^\s*\{\s*"say"\s*:\s*"((?:[^"\\]|\\.)*)', re.DOTALL)
 _OPEN_TOOL = re.compile(r'^\s*\{\s*"tool"\s*:\s*"([^"]*)"')
 
 
 def _read_part(said: str) -> tuple[list[Block], str | None]:
     """What can be kept of an answer that broke off."""
-    if match := _OPEN_SAY.match(said):
-        # The end may be half an escape, or half of a pair of them.
-        words = re.sub(r"\\u[0-9a-fA-F]{0,3}$", "", match[1])
-        words = re.sub(r"\\u[dD][89abAB][0-9a-fA-F]{2}$", "", words)
-        return [text(str(json.loads(f'"{words}"', strict=False)))] if words else [], None
+    speech = Speech(lambda _: None)
+    speech.hear(said)
+    if speech.begun:
+        return [text(speech.said)] if speech.said else [], None
     match = _OPEN_TOOL.match(said)
     return [], match[1] if match else ""

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import islice
 from typing import Any, Literal, cast
 
 from lamina.events import Emit, TextDelta
@@ -465,19 +466,13 @@ def _count(lines: Sequence[str], what: str) -> str:
 def _remembered(request: Request, question: str) -> str:
     """The lines of recalled memories that share the most words with the question."""
     wanted = words_asked(question)
-    best: list[tuple[int, int, str]] = []
-    place = 0
-    for reminder in _reminders(request):
-        for line in reminder.splitlines():
-            place += 1
-            score = len(wanted & words_asked(line))
-            if score:
-                best.append((-score, place, line.strip()))
-    if not best:
+    lines = [line.strip() for said in _reminders(request) for line in said.splitlines()]
+    shared = [len(wanted & words_asked(line)) for line in lines]
+    if not (most := max(shared, default=0)):
         return ""
-    top = min(best)[0]
-    lines = list(dict.fromkeys(line for score, _, line in sorted(best) if score == top))[:5]
-    return "\n".join(["From memory (no model is configured, so I only quote):", *lines])
+    best = dict.fromkeys(line for line, count in zip(lines, shared, strict=True) if count == most)
+    head = "From memory (no model is configured, so I only quote):"
+    return "\n".join([head, *islice(best, 5)])
 
 
 def _reminders(request: Request) -> list[str]:
@@ -487,7 +482,7 @@ def _reminders(request: Request) -> list[str]:
         if message["role"] != "user":
             continue
         for block in blocks_of(message["content"]):
-            said = text_of([block]) if block.get("type") == "text" else text_of(block.get("content") or "")  # fmt: skip
+            said = text_of([block] if block.get("type") == "text" else block.get("content") or "")
             gone = tuple(_FORGOTTEN.findall(said))
             found = [one for one in found if not (gone and one.split("\n", 1)[0].endswith(gone))]
             found += [one.strip() for one in _REMINDER.findall(said) if "Memory (saved" in one]

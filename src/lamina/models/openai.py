@@ -5,13 +5,10 @@ them. It talks to one host and touches nothing else; the package loads at the fi
 
 from __future__ import annotations
 
-import inspect
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
-
-import msgspec
 
 from lamina.cache.spend import openai_usage
 from lamina.events import Emit, TextDelta, ThinkingDelta
@@ -28,8 +25,7 @@ from lamina.messages import (
     text_of,
     tool_use,
 )
-from lamina.models import faults
-from lamina.models.remote import CONNECT_SECONDS, BrokenOff, Malformed, RemoteModel
+from lamina.models import remote
 
 if TYPE_CHECKING:
     import openai
@@ -39,15 +35,19 @@ _OFFICIAL_HOST = "api.openai.com"
 _NO_KEY = "none"
 
 # Parameters of Anthropic's API that have no meaning here.
-_FOREIGN = frozenset({"thinking", "context_management", "compaction", "betas", "output_config"})
+_FOREIGN = frozenset(
+    {"thinking", "context_management", "compaction", "betas", "output_config"}
+    | {"previous_message_id"}
+)
 
 
-class OpenAIModel(RemoteModel["openai.AsyncOpenAI"]):
-    """`openai:NAME`, at OpenAI or wherever `base_url` or OPENAI_BASE_URL points; `remote` are the
+class OpenAIModel(remote.RemoteModel["openai.AsyncOpenAI"]):
+    """`openai:NAME`, at OpenAI or wherever `base_url` or OPENAI_BASE_URL points; `more` are the
     options of RemoteModel."""
 
     package = "openai"
     family = "OpenAIError"
+    key_variable, url_variable = "OPENAI_API_KEY", "OPENAI_BASE_URL"
 
     def __init__(
         self,
@@ -56,12 +56,12 @@ class OpenAIModel(RemoteModel["openai.AsyncOpenAI"]):
         window: int | None = None,
         max_output: int | None = None,
         cache_key: str | None = None,
-        **remote: Any,
+        **more: Any,
     ) -> None:
         full = f"openai:{name}"
         known = capabilities(full, override=window)
         able = replace(known, max_output=max_output or known.max_output)
-        super().__init__(full, able, **remote)
+        super().__init__(full, able, **more)
         self._cache_key = cache_key
 
     def _body(self, client: openai.AsyncOpenAI, request: Request, emit: Emit) -> Json:  # noqa: ARG002
@@ -79,15 +79,8 @@ class OpenAIModel(RemoteModel["openai.AsyncOpenAI"]):
             call["max_completion_tokens" if official else "max_tokens"] = request.max_tokens
         if self._cache_key:
             call["prompt_cache_key"] = self._cache_key
-        known = inspect.signature(client.chat.completions.create).parameters
-        extra: Json = {}
-        for name, value in request.params.items():
-            if name == "previous_message_id" or name in _FOREIGN:
-                continue
-            (call if name in known else extra)[name] = value
-        if extra:
-            call["extra_body"] = extra
-        return call
+        params = {name: v for name, v in request.params.items() if name not in _FOREIGN}
+        return call | remote.for_call(client.chat.completions.create, params)
 
     def _connect(self) -> openai.AsyncOpenAI:
         import openai
@@ -98,9 +91,7 @@ class OpenAIModel(RemoteModel["openai.AsyncOpenAI"]):
             # A server of one's own often needs no key, but the package wants one.
             client = self._made_with(_NO_KEY)
             if client.base_url.host == _OFFICIAL_HOST:
-                raise faults.missing_key(self._place(client, "")) from error
-        if wrong := faults.no_address(self._place(client, "")):
-            raise wrong
+                raise remote.missing_key(self._place(client)) from error
         return client
 
     def _made_with(self, key: str | None) -> openai.AsyncOpenAI:
@@ -111,7 +102,7 @@ class OpenAIModel(RemoteModel["openai.AsyncOpenAI"]):
             base_url=self._url,
             default_headers=self._headers,
             max_retries=0,  # retries are ours: they are events, and their clock is passed in
-            timeout=openai.Timeout(self._timeout, connect=CONNECT_SECONDS),
+            timeout=openai.Timeout(self._timeout, connect=remote.CONNECT_SECONDS),
         )
 
     async def _stream(self, client: openai.AsyncOpenAI, call: Json, emit: Emit) -> Response:
@@ -121,17 +112,11 @@ class OpenAIModel(RemoteModel["openai.AsyncOpenAI"]):
             async for chunk in stream:
                 assembly.take(chunk.to_dict(mode="json", warnings=False))
         if not assembly.finished:
-            raise BrokenOff
+            raise remote.BrokenOff
         return assembly.response()
 
-    def _place(self, client: openai.AsyncOpenAI, model: str) -> faults.Place:
-        return faults.Place(
-            provider="OpenAI" if client.base_url.host == _OFFICIAL_HOST else "The endpoint",
-            url=client.base_url,
-            model=model,
-            key_variable="OPENAI_API_KEY",
-            url_variable="OPENAI_BASE_URL",
-        )
+    def _provider(self, client: openai.AsyncOpenAI) -> str:
+        return "OpenAI" if client.base_url.host == _OFFICIAL_HOST else "The endpoint"
 
 
 # ---- blocks as chat messages
@@ -199,16 +184,11 @@ def _user(blocks: Sequence[Block]) -> list[Json]:
             parts += pictures
         elif block.get("type") not in _PRIVATE:
             parts.append(_part(block))
-    if parts:
-        chat.append({"role": "user", "content": _joined(parts)})
+    if parts and all(part["type"] == "text" for part in parts):  # every server takes one string
+        chat.append({"role": "user", "content": "\n".join(str(part["text"]) for part in parts)})
+    elif parts:
+        chat.append({"role": "user", "content": parts})
     return chat
-
-
-def _joined(parts: Sequence[Json]) -> str | list[Json]:
-    """One string where there is only text: every compatible server takes that."""
-    if all(part["type"] == "text" for part in parts):
-        return "\n".join(str(part["text"]) for part in parts)
-    return list(parts)
 
 
 def _result(block: Block) -> tuple[str, list[Json]]:
@@ -289,7 +269,7 @@ class ChatAssembly:
                     self._delta(choice.get("delta") or {})
                     self._finish = choice.get("finish_reason") or self._finish
         except (KeyError, TypeError, AttributeError, ValueError) as error:
-            raise Malformed("a chunk is not whole") from error
+            raise remote.Malformed("a chunk is not whole") from error
 
     def response(self) -> Response:
         """The whole answer. Raises Malformed if a tool call can't be read."""
@@ -333,17 +313,12 @@ class ChatAssembly:
         uses: list[Block] = []
         for index in sorted(self._calls):
             call = self._calls[index]
-            given = "".join(call["arguments"])
-            try:
-                value = msgspec.json.decode(given, type=dict[str, Any]) if given.strip() else {}
-            except ValueError as error:
-                if not cut_off:
-                    raise Malformed(f"the input of {call['name']} is not JSON") from error
-                # Half a call can't be run; what was cut is named for the turn.
+            value = remote.tool_input("".join(call["arguments"]), call["name"], cut_off=cut_off)
+            if value is None:
                 extra["cut_tool_use"] = call["name"]
                 continue
             if not call["name"]:
-                raise Malformed("a tool call has no name")
+                raise remote.Malformed("a tool call has no name")
             # Some servers give no ids; the pair of call and result needs one.
             name = call["id"] or f"call_{self._id or 'x'}_{index}"
             uses.append(tool_use(name, call["name"], value))

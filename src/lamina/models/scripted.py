@@ -9,11 +9,14 @@ import copy
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
+from math import inf
 from pathlib import Path
 from typing import Any, TypeAlias, cast
 
+import anyio
 import msgspec
 
+from lamina.cache.simulate import CacheRules, PaperBlock, PaperCache
 from lamina.errors import (
     BadResponse,
     ModelConfigError,
@@ -41,8 +44,6 @@ from lamina.ports import Capabilities
 __all__ = ["ScriptMismatch", "ScriptedModel", "Step"]
 
 Reply: TypeAlias = "str | Mapping[str, Any] | Callable[[Request], str | Mapping[str, Any]]"
-
-_REMEMBERED = 16  # requests in the pretended cache: background calls come between two turns
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +74,8 @@ class ScriptedModel:
         self._otherwise = dict(otherwise or {})
         self.name = name
         self.capabilities = capabilities or Capabilities(cache="anthropic", min_cacheable=0)
-        self._cache: list[list[bytes]] = []
+        least = self.capabilities.min_cacheable
+        self._cache = PaperCache(CacheRules("openai", least, step=1, life=inf, bills_writes=True))
         self._previous: dict[str, Request] = {}
         self._tool_uses = 0
 
@@ -110,8 +112,6 @@ class ScriptedModel:
         self.requests.append(request)
         reply = self._next_reply(request)
         if reply.get("hang"):
-            import anyio
-
             await anyio.sleep_forever()
         _play_faults(reply, emit)
         if "error" in reply:
@@ -170,46 +170,24 @@ class ScriptedModel:
         uses: list[Any] = [given] if isinstance(given, Mapping) else list(given)
         for use in uses:
             self._tool_uses += 1
-            content.append(
-                tool_use(
-                    str(use.get("id") or f"toolu_{self._tool_uses:04d}"),
-                    str(use["name"]),
-                    dict(use.get("input") or {}),
-                )
-            )
+            name = str(use.get("id") or f"toolu_{self._tool_uses:04d}")
+            content.append(tool_use(name, str(use["name"]), dict(use.get("input") or {})))
         return copy.deepcopy(content)
 
     def _book(self, request: Request, content: list[Block], reply: Mapping[str, Any]) -> Usage:
         """Usage by the rules of a prompt cache: what an earlier request began with is read."""
-        parts = [canonical(["model", request.model])]
-        weights = [0]
-        for kind, values in (("tool", request.tools), ("system", request.system)):
-            parts += [canonical([kind, _without_breakpoint(value)]) for value in values]
-            weights += [tokens.of_json(v) if kind == "tool" else tokens.of_block(v) for v in values]
-        for role, block in _flat(request):
-            parts.append(canonical([role, _without_breakpoint(block)]))
-            weights.append(tokens.of_block(block))
-        shared = max((_common(parts, earlier) for earlier in self._cache), default=0)
-        read, whole = sum(weights[:shared]), sum(weights)
-        if read < self.capabilities.min_cacheable:
-            read = 0
-        self._cache = [*self._cache[-(_REMEMBERED - 1) :], parts]
-        usage = Usage(output=tokens.of_blocks(content), cache_read=read, cache_write=whole - read)
-        if whole < self.capabilities.min_cacheable or self.capabilities.cache == "none":
-            usage = Usage(input=whole, output=usage.output)
+        prompt = self._cache.prompt()
+        prompt.extend([(("model", request.model), 0)])
+        prompt.extend((("tool", canonical(one)), tokens.of_json(one)) for one in request.tools)
+        prompt.extend((("system", canonical(one)), tokens.of_block(one)) for one in request.system)
+        prompt.extend(_said(request))
+        usage = self._cache.send(prompt, 0.0, output=tokens.of_blocks(content))
+        if self.capabilities.cache == "none":
+            usage = Usage(input=prompt.tokens, output=usage.output)
         given = cast("Mapping[str, Any]", reply.get("usage") or {})
         usage = Usage.from_json({**usage.to_json(), **given})
         self.usages.append(usage)
         return usage
-
-
-def _without_breakpoint(block: Mapping[str, Any]) -> Json:
-    return {key: value for key, value in block.items() if key != "cache_control"}
-
-
-def _common(left: Sequence[bytes], right: Sequence[bytes]) -> int:
-    pairs = enumerate(zip(left, right, strict=False))
-    return next((at for at, (one, other) in pairs if one != other), min(len(left), len(right)))
 
 
 def _plain(reply: Reply, request: Request) -> Mapping[str, Any]:
@@ -272,14 +250,8 @@ def _model(kind: type[ScriptedModel], given: Any, where: Path) -> ScriptedModel:
             raise UsageError(f"{where}: step {number} has no reply; see docs/scripted.md.")
         _known(step.get("expect") or {}, EXPECT_KEYS, where, f"expect of step {number}")
         _known_reply(step["reply"], where, f"reply of step {number}")
-        steps.append(
-            Step(
-                reply=step["reply"],
-                expect=step.get("expect") or {},
-                purpose=str(step.get("purpose", "main")),
-                name=str(step.get("name", "")),
-            )
-        )
+        step["expect"] = step.get("expect") or {}
+        steps.append(Step(**step))
     otherwise = cast("dict[str, Any]", script.get("otherwise") or {})
     for purpose, reply in otherwise.items():
         _known_reply(reply, where, f"otherwise of {purpose}")
@@ -442,20 +414,25 @@ def _not_grown(request: Request, previous: Request | None) -> str:
     if previous is None:
         return ""
     for name in ("tools", "system"):
-        if [canonical(v) for v in getattr(request, name)] != [
-            canonical(v) for v in getattr(previous, name)
-        ]:
+        new, old = ([*map(canonical, getattr(one, name))] for one in (request, previous))
+        if new != old:
             return f"the {name} of the last request, but they changed"
-    new = [canonical([role, _without_breakpoint(block)]) for role, block in _flat(request)]
-    old = [canonical([role, _without_breakpoint(block)]) for role, block in _flat(previous)]
-    if (at := _common(old, new)) == len(old):
+    new, old = _said(request), _said(previous)
+    pairs = enumerate(zip(old, new, strict=False))
+    at = next((n for n, (a, b) in pairs if a != b), min(len(old), len(new)))
+    if at == len(old):
         return ""
     where = f"block {at + 1} differs" if at < len(new) else "it is shorter"
     return f"the last request's {len(old)} blocks as a prefix, but {where}"
 
 
-def _flat(request: Request) -> list[tuple[str, Block]]:
-    return [(m["role"], block) for m in request.messages for block in blocks_of(m["content"])]
+def _said(request: Request) -> list[PaperBlock]:
+    """The blocks of the messages, as a prompt cache sees them."""
+    return [
+        ((message["role"], canonical(block)), tokens.of_block(block))
+        for message in request.messages
+        for block in blocks_of(message["content"])
+    ]
 
 
 def unpaired(messages: Sequence[Mapping[str, Any]]) -> str:

@@ -16,9 +16,10 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, cast
+from typing import Any, Literal, TypeAlias
 
 from lamina.errors import SettingsError
+from lamina.messages import as_list, as_object
 
 _CLASSES = {
     "w": "[A-Za-z0-9]",
@@ -247,7 +248,7 @@ def load_gitleaks(path: str | Path, *, _depth: int = 0) -> Rules:
     table = _read(path)
     rules: list[Rule] = []
     skipped: list[str] = []
-    for index, entry in enumerate(_tables(table.get("rules"))):
+    for index, entry in enumerate(map(as_object, as_list(table.get("rules")))):
         name = str(entry.get("id") or entry.get("description") or f"rule {index + 1}")
         try:
             rules.append(_rule(name, entry))
@@ -285,7 +286,7 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _extended(own: Rules, table: Mapping[str, Any], path: Path, depth: int) -> Rules:
-    extend = _table(table.get("extend"))
+    extend = as_object(table.get("extend"))
     disabled = set(_strings(extend.get("disabledRules")))
     base = Rules(())
     if extend.get("useDefault") is True:
@@ -328,7 +329,7 @@ def _rule(name: str, entry: Mapping[str, Any]) -> Rule:
 def _allowed(entry: Mapping[str, Any]) -> Allowed:
     """What the allow-lists of a file or of one of its rules let through."""
     found: dict[str, list[str]] = {"secret": [], "match": [], "line": [], "stopwords": []}
-    for listed in [_table(entry.get("allowlist")), *_tables(entry.get("allowlists"))]:
+    for listed in map(as_object, [entry.get("allowlist"), *as_list(entry.get("allowlists"))]):
         if str(listed.get("condition", "OR")).upper() == "AND":
             continue  # it needs a path or a commit too, which text alone never has
         target = listed.get("regexTarget", "secret")
@@ -348,15 +349,5 @@ def _checked(pattern: str) -> str:
     return pattern
 
 
-def _table(value: object) -> Mapping[str, Any]:
-    return cast("Mapping[str, Any]", value) if isinstance(value, dict) else {}
-
-
-def _tables(value: object) -> list[Mapping[str, Any]]:
-    items = cast("list[object]", value) if isinstance(value, list) else []
-    return [_table(item) for item in items]
-
-
 def _strings(value: object) -> list[str]:
-    items = cast("list[object]", value) if isinstance(value, list) else []
-    return [item for item in items if isinstance(item, str)]
+    return [item for item in as_list(value) if isinstance(item, str)]

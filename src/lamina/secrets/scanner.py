@@ -67,7 +67,7 @@ def scan(text: str, rules: Rules | None = None) -> list[Finding]:
     for rule in _worth_trying(rules, data):
         spans += _matches(rule, rules, data)
     spans.sort(key=lambda span: (span[0], -span[1]))
-    return _located(data, _without_overlaps(spans))
+    return _located(data, spans)
 
 
 def redact(text: str, rules: Rules | None = None) -> str:
@@ -224,29 +224,23 @@ def _line_of(data: bytes, at: int) -> bytes:
     return data[start : len(data) if end < 0 else end][:4096]
 
 
-def _without_overlaps(spans: Sequence[tuple[int, int, str]]) -> Iterator[tuple[int, int, str]]:
-    done = -1
-    for span in spans:
-        if span[0] >= done:
-            yield span
-            done = span[1]
-
-
-def _located(data: bytes, spans: Iterator[tuple[int, int, str]]) -> list[Finding]:
-    """Byte offsets as characters, lines and columns, in one pass over the text."""
+def _located(data: bytes, spans: Sequence[tuple[int, int, str]]) -> list[Finding]:
+    """Byte offsets as characters, lines and columns, in one pass over the text; what begins within
+    another is left out."""
     found: list[Finding] = []
     byte_at = char_at = 0
     line = 1
     for start, end, rule in spans:
+        if start < byte_at:
+            continue
         between = data[byte_at:start]
         line += between.count(b"\n")
         begin = char_at + len(between.decode("utf-8", "replace"))
         line_start = data.rfind(b"\n", 0, start) + 1
         column = len(data[max(line_start, start - 65536) : start].decode("utf-8", "replace")) + 1
         stop = begin + len(data[start:end].decode("utf-8", "replace"))
-        line_here = line
+        found.append(Finding(rule, line, column, begin, stop))
         line += data[start:end].count(b"\n")
-        found.append(Finding(rule, line_here, column, begin, stop))
         byte_at, char_at = end, stop
     return found
 

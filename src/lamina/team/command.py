@@ -179,8 +179,8 @@ def _syncing(config: Config, store: MemoryStore, place: Place) -> Generator[Team
     _, remote = _joined(config, store, place)
     with place.locked():
         try:
-            with_index = config.bool("memory.index")
-            yield TeamSync(store, place, remote, with_index=with_index, shares_index=config.claude)
+            index = config.bool("memory.index")
+            yield TeamSync(store, place, remote, index, shares_index=index and config.claude)
         except UsageError:  # says nothing of the server
             raise
         except LaminaError as error:

@@ -11,16 +11,14 @@ import time
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
 
 import msgspec
 
 from lamina.errors import UsageError
-from lamina.ledger.places import open_private, private_folder, write_private
+from lamina.ledger.places import open_private, private_folder, read_json, write_private
 from lamina.memory import TEAM_AUTHORS, TEAM_NEWS, canonical_root
 from lamina.team.entries import EMPTY, is_repository, sha256
 
-_Kept = TypeVar("_Kept")
 _SEEN = 50
 
 
@@ -68,7 +66,7 @@ class Place:
     now: Callable[[], float] = time.time
 
     def joined(self) -> Joined | None:
-        return self._read("joined.json", Joined)
+        return read_json(self.folder / "joined.json", Joined)
 
     def join(self, joined: Joined, token: str, progress: Progress) -> None:
         """`token` "": it comes from the environment each time."""
@@ -87,7 +85,7 @@ class Place:
         return ""
 
     def progress(self) -> Progress:
-        return self._read("progress.json", Progress) or Progress()
+        return read_json(self.folder / "progress.json", Progress) or Progress()
 
     def save(self, progress: Progress) -> None:
         write_private(self.folder / "progress.json", msgspec.json.encode(progress), lasting=True)
@@ -147,18 +145,11 @@ class Place:
 
     def clashes(self) -> list[Clash]:
         folder = self.folder / "conflicts"
-        names = sorted(os.listdir(folder)) if folder.is_dir() else []
-        found = [self._read(f"conflicts/{name}", Clash) for name in names if name.endswith(".json")]
+        found = [read_json(path, Clash) for path in sorted(folder.glob("*.json"))]
         return sorted((one for one in found if one), key=lambda one: (one.when, one.id))
 
     def settled(self, clash: Clash) -> None:
         (self.folder / "conflicts" / f"{clash.id}.json").unlink(missing_ok=True)
-
-    def _read(self, name: str, kind: type[_Kept]) -> _Kept | None:
-        try:
-            return msgspec.json.decode((self.folder / name).read_bytes(), type=kind)
-        except (OSError, msgspec.MsgspecError):
-            return None
 
 
 def noted(known: Known | None, digest: str, author: str, why: str = "") -> Known:

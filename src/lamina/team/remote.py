@@ -265,13 +265,6 @@ def _entry(key: str, item: _Item, *, bare: bool = False) -> Entry:
     if item.removed:
         return Entry(key, None, "", item.author, item.at, item.version)
     content = "" if bare else item.content
-    if content is None or not (bare or _fits(content, item.sha256)):
+    if content is None or not (bare or sha256(content.encode()) == item.sha256):
         raise TeamLies(f"sent {key[:80]!r} with a wrong hash")
     return Entry(key, content, item.sha256, item.author, item.at, item.version)
-
-
-def _fits(content: str, digest: str) -> bool:
-    try:
-        return sha256(content.encode()) == digest
-    except UnicodeEncodeError:
-        return False

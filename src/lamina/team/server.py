@@ -173,23 +173,15 @@ class TeamServer:
         wanted = _etags(request, "if-none-match")
         state = self._database.state(token.tenant, repo)
         if state.etag in wanted:
-            return Response(status_code=304, headers=_tag(state))
+            return Response(status_code=304, headers={"ETag": f'"{state.etag}"'})
         if view == "hashes":
             state, found = self._database.hashes(token.tenant, repo)
-            return _json({"repo": repo, **_standing(state), "hashes": found}, headers=_tag(state))
+            return _standing(repo, state, {"hashes": found})
         since = request.query_params.get("since", "")
         page = self._database.changes(token.tenant, repo, since)
-        return _json(
-            {
-                "repo": repo,
-                **_standing(page.state),
-                "whole": page.whole,
-                "more": page.more,
-                "you": token.name,
-                "entries": {entry.key: _shown(entry) for entry in page.entries},
-            },
-            headers=_tag(page.state),
-        )
+        entries = {entry.key: _shown(entry) for entry in page.entries}
+        told = {"whole": page.whole, "more": page.more, "you": token.name, "entries": entries}
+        return _standing(repo, page.state, told)
 
     def _put(self, request: Request, token: Token, repo: str) -> _Saver:
         _demand_writing(token)
@@ -220,7 +212,7 @@ class TeamServer:
             raise Refusal(412, f"{error} Pull, then try again.") from error
         except TooMany as error:
             raise Refusal(413, str(error)) from error
-        return _json({"repo": repo, **_standing(state), "you": token.name}, headers=_tag(state))
+        return _standing(repo, state, {"you": token.name})
 
     def _history(self, request: Request, token: Token, repo: str) -> Response:
         key = request.query_params.get("key", "")
@@ -310,12 +302,9 @@ def _expected(request: Request) -> str:
     return named[0]
 
 
-def _standing(state: State) -> dict[str, Any]:
-    return {"version": state.version, "etag": state.etag}
-
-
-def _tag(state: State) -> dict[str, str]:
-    return {"ETag": f'"{state.etag}"'}
+def _standing(repo: str, state: State, more: Mapping[str, Any]) -> Response:
+    about = {"repo": repo, "version": state.version, "etag": state.etag, **more}
+    return _json(about, headers={"ETag": f'"{state.etag}"'})
 
 
 def _shown(entry: Entry, *, content: bool = True) -> dict[str, Any]:

@@ -76,36 +76,28 @@ class _Plan:
     whys: dict[str, str]  # key → why it is not here
 
 
+@dataclass(slots=True)
 class TeamSync:
     """One project's copy. The caller holds the place's lock. `shares_index`: beside an agent that writes
     team/MEMORY.md itself it is sent too, and merged line by line; else it follows from the files here.
     """
 
-    def __init__(
-        self,
-        store: MemoryStore,
-        place: Place,
-        remote: Remote,
-        *,
-        with_index: bool = True,
-        shares_index: bool = False,
-    ) -> None:
-        self._store = store
-        self._place = place
-        self._remote = remote
-        self._with_index = with_index
-        self._shares_index = with_index and shares_index
-        self.pulled = Pulled()  # by all pulls together: a push may need one too
+    store: MemoryStore
+    place: Place
+    remote: Remote
+    with_index: bool = True
+    shares_index: bool = False
+    pulled: Pulled = field(default_factory=Pulled)  # by all pulls: a push may need one too
 
     # ---- pulling
 
     def pull(self) -> Pulled:
-        progress = self._place.progress()
-        news = self._remote.news(progress.etag)
+        progress = self.place.progress()
+        news = self.remote.news(progress.etag)
         did = Pulled()
         if news is not None:
             progress.you = news.you or progress.you
-            if not self._shares_index:
+            if not self.shares_index:
                 news = news._replace(entries=[one for one in news.entries if one.key != INDEX])
             if news.whole and progress.etag != EMPTY:
                 news = self._ahead_of(news, progress)
@@ -120,16 +112,16 @@ class TeamSync:
         passed: set[str] = set()
         for key, known in [*progress.files.items()]:
             entry = listed.get(key)
-            if entry is None and self._store.content(TEAM + key) is not None:
+            if entry is None and self.store.content(TEAM + key) is not None:
                 del progress.files[key]
             elif entry is not None and entry.sha256 in known.seen:
                 progress.files[key] = noted(None, entry.sha256, entry.author, known.why)
-                self._place.keep_base(entry.content or "")
+                self.place.keep_base(entry.content or "")
                 passed.add(key)
         return news._replace(entries=[one for one in news.entries if one.key not in passed])
 
     def _take(self, news: News, progress: Progress) -> Pulled:
-        self._store.catch_up()  # edits by hand are recorded first, as their writer's
+        self.store.catch_up()  # edits by hand are recorded first, as their writer's
         for _ in range(_TRIES):
             plan = self._planned(news, progress)
             try:
@@ -143,7 +135,7 @@ class TeamSync:
             if entry.content is None:
                 progress.files.pop(entry.key, None)
                 continue
-            self._place.keep_base(entry.content)
+            self.place.keep_base(entry.content)
             known, why = progress.files.get(entry.key), plan.whys.get(entry.key, "")
             progress.files[entry.key] = noted(known, entry.sha256, entry.author, why)
         return plan.did
@@ -155,7 +147,7 @@ class TeamSync:
                 continue
             if entry.content is None:
                 self._plan_removal(entry, progress, plan)
-            elif why := why_not_shared(entry.key, entry.content, self._store.secret_rules):
+            elif why := why_not_shared(entry.key, entry.content, self.store.secret_rules):
                 plan.did.left_out[entry.key] = plan.whys[entry.key] = why
             else:
                 self._plan_one(entry, entry.content.encode(), progress, plan)
@@ -166,7 +158,7 @@ class TeamSync:
         path, known = TEAM + entry.key, progress.files.get(entry.key)
         if known is None or not is_memory_path(path):
             return
-        local = self._store.content(path)
+        local = self.store.content(path)
         if local is None:
             return
         if sha256(local) not in (known.sha256, *known.seen):
@@ -178,7 +170,7 @@ class TeamSync:
 
     def _plan_one(self, entry: Entry, theirs: bytes, progress: Progress, plan: _Plan) -> None:
         path, known = TEAM + entry.key, progress.files.get(entry.key)
-        local = self._store.content(path)
+        local = self.store.content(path)
         if local == theirs:
             return
         if local is None and known is not None and known.why in ("", _AWAY):
@@ -189,12 +181,12 @@ class TeamSync:
             known is None or sha256(local) not in (known.sha256, *known.seen)
         )
         if edited:
-            base = self._place.base(known.sha256) if known else None
+            base = self.place.base(known.sha256) if known else None
             after = merge_contents(base, local, theirs, path) or theirs
         memory = read_topic(path, after)
         proposal = dataclasses.replace(proposal_of(memory, "team", ""), teammate=entry.author)
         try:
-            verdict = self._store.judge(proposal, local, after)
+            verdict = self.store.judge(proposal, local, after)
         except GateRefused as refused:
             plan.did.left_out[entry.key] = plan.whys[entry.key] = str(refused)
             return
@@ -213,7 +205,7 @@ class TeamSync:
 
     def _apply(self, plan: _Plan) -> None:
         for entry, local in plan.clashes:  # first: nothing is overwritten that is not kept
-            self._place.clash(entry.key, local, entry.content, entry.author)
+            self.place.clash(entry.key, local, entry.content, entry.author)
         if plan.changes:
             names = sorted(set(plan.authors.values()))
             count = sum(not is_index(change.path) for change in plan.changes) or 1
@@ -225,8 +217,8 @@ class TeamSync:
                     "Teammates": " ".join(f"{who}:{path}" for path, who in plan.authors.items())
                 },
             )
-            self._store.apply(plan.changes, note, first=lambda: None)
-        asked = {one.exact for one in self._store.waiting()} if plan.held else set[bytes | None]()
+            self.store.apply(plan.changes, note, first=lambda: None)
+        asked = {one.exact for one in self.store.waiting()} if plan.held else set[bytes | None]()
         for entry, memory, _ in plan.held:
             content = (entry.content or "").encode()
             if content not in asked:
@@ -235,19 +227,19 @@ class TeamSync:
 
     def _hold(self, entry: Entry, memory: Memory, content: bytes, plan: _Plan) -> None:
         proposal = dataclasses.replace(proposal_of(memory, "team", ""), teammate=entry.author)
-        current = self._store.content(memory.path)
+        current = self.store.content(memory.path)
         try:
-            self._store.hold(proposal, self._store.judge(proposal, current, content), content)
+            self.store.hold(proposal, self.store.judge(proposal, current, content), content)
         except GateRefused as refused:
             plan.did.waiting.pop(entry.key, None)
             plan.did.left_out[entry.key] = plan.whys[entry.key] = str(refused)
 
     def _plan_index(self, plan: _Plan, news: News | None, progress: Progress) -> None:
         """team/MEMORY.md follows from the files that are here."""
-        if not self._with_index:
+        if not self.with_index:
             return
         path = TEAM + INDEX
-        before = self._store.content(path)
+        before = self.store.content(path)
         gone = (one.path.removeprefix(TEAM) for one in plan.changes if one.after is None)
         new: list[tuple[str, str, str, str]] = []
         for change in plan.changes:
@@ -258,7 +250,7 @@ class TeamSync:
                 new.append((key, memory.name or key, hook, memory.type or ""))
         after = with_pointers(without_pointer(before or b"", *gone), new)
         theirs = next((one for one in news.entries if one.key == INDEX), None) if news else None
-        text, rules = theirs.content or "" if theirs else "", self._store.secret_rules
+        text, rules = theirs.content or "" if theirs else "", self.store.secret_rules
         if news and theirs and not why_not_shared(INDEX, text, rules):
             after = self._their_lines(after, theirs, plan, progress)
             plan.authors.setdefault(path, theirs.author)
@@ -268,10 +260,10 @@ class TeamSync:
     def _their_lines(self, index: bytes, theirs: Entry, plan: _Plan, progress: Progress) -> bytes:
         """What the others changed in it since we looked, where it says what a memory here says."""
         known = progress.files.get(INDEX)
-        base = lines_of((self._place.base(known.sha256) if known else None) or b"")
+        base = lines_of((self.place.base(known.sha256) if known else None) or b"")
         here, new = lines_of(index), {one.path: one.after for one in plan.changes}
-        paths = {path for path in self._store.stamps() if path.startswith(TEAM)} | new.keys()
-        contents = ((path, new.get(path) or self._store.content(path)) for path in sorted(paths))
+        paths = {path for path in self.store.stamps() if path.startswith(TEAM)} | new.keys()
+        contents = ((path, new.get(path) or self.store.content(path)) for path in sorted(paths))
         memories = {
             path: read_topic(path, content)
             for path, content in contents
@@ -290,7 +282,7 @@ class TeamSync:
             proposal = Proposal(TEAM + INDEX, "", "", None, line, "team", teammate=theirs.author)
             one = memories.get(TEAM + about.removeprefix(TEAM))
             among = [one] if one else [named[stem] for stem in content_stems(line) & named.keys()]
-            if self._store.judge_among(proposal, among, "").decision != "accept":
+            if self.store.judge_among(proposal, among, "").decision != "accept":
                 return ""
             author = plan.authors.get(TEAM + about) or (file.author if file else "")
             return line if author in ("", progress.you) else f"{line} (source: teammate {author})"
@@ -300,13 +292,13 @@ class TeamSync:
     def _shared_index(self, progress: Progress, sent: Mapping[str, str]) -> str:
         """The team's index with our lines about what the team has. Lines go with their files alone."""
         known = progress.files.get(INDEX)
-        base = (self._place.base(known.sha256) if known else None) or b""
+        base = (self.place.base(known.sha256) if known else None) or b""
         there = {*progress.files, *sent}
 
         def taken(about: str, line: str) -> str:
             return line if about in there or line.startswith("#") else ""
 
-        after = with_lines(base, self._store.content(TEAM + INDEX) or b"", taken)
+        after = with_lines(base, self.store.content(TEAM + INDEX) or b"", taken)
         astray = (one.file for one in pointers_of(after) if one.file not in there)
         return without_pointer(after, *astray).decode("utf-8", "replace")
 
@@ -315,10 +307,10 @@ class TeamSync:
     def changed(self, progress: Progress) -> dict[str, bytes]:
         """What is here and not on the server, by key."""
         found: dict[str, bytes] = {}
-        for path in sorted(self._store.stamps()):
+        for path in sorted(self.store.stamps()):
             if not path.startswith(TEAM) or is_index(path):
                 continue
-            key, content = path.removeprefix(TEAM), self._store.content(path)
+            key, content = path.removeprefix(TEAM), self.store.content(path)
             known = progress.files.get(key)
             digest = sha256(content or b"")
             if known and digest == known.sha256:  # what waited was accepted: the user's word now
@@ -335,7 +327,7 @@ class TeamSync:
         """Send what changed. Two more tries where somebody else was faster."""
         did = Pushed()
         for left in range(_TRIES - 1, -1, -1):
-            progress = self._place.progress()
+            progress = self.place.progress()
             if confirm:
                 progress.unconfirmed.clear()
             contents = self._sendable(progress, did)
@@ -345,7 +337,7 @@ class TeamSync:
                 self._reached(progress, progress.etag)
                 return did
             except TeamMoved:
-                self._place.save(progress)
+                self.place.save(progress)
                 if not left:
                     raise
                 self.pull()
@@ -360,13 +352,13 @@ class TeamSync:
             text = content.decode("utf-8", "surrogateescape")
             if progress.unconfirmed.get(key) == digest:
                 did.unconfirmed.append(key)
-            elif why := why_not_shared(key, text, self._store.secret_rules):
+            elif why := why_not_shared(key, text, self.store.secret_rules):
                 did.refused[key] = why
             elif said[0] == digest:
                 did.refused[key] = said[1]
             else:
                 contents[key] = text
-        if self._shares_index:
+        if self.shares_index:
             index, known = self._shared_index(progress, contents), progress.files.get(INDEX)
             if index.strip() and (known is None or sha256(index.encode()) != known.sha256):
                 contents[INDEX] = index
@@ -374,7 +366,7 @@ class TeamSync:
 
     def _send(self, batch: Mapping[str, str], progress: Progress, did: Pushed) -> None:
         try:
-            done = self._remote.put(batch, progress.etag)
+            done = self.remote.put(batch, progress.etag)
         except TeamRefused as refused:
             wrong = {key: why for key, why in refused.details.items() if key in batch}
             if not wrong:
@@ -387,45 +379,45 @@ class TeamSync:
             return
         for key, text in batch.items():
             digest = sha256(text.encode())
-            self._place.keep_base(text)
+            self.place.keep_base(text)
             progress.files[key] = noted(progress.files.get(key), digest, done.you)
             progress.unconfirmed.pop(key, None)
             progress.refused.pop(key, None)
             did.sent.append(key)
         progress.etag, progress.you = done.etag, done.you
-        self._place.save(progress)
+        self.place.save(progress)
 
     def remove(self, key: str) -> None:
         """Take it out of the team's memory, and out of this copy; the server keeps its versions."""
         self.pull()
-        progress = self._place.progress()
+        progress = self.place.progress()
         if key not in progress.files:
             raise UsageError(f"The team has no {key}. `lamina team log` lists all versions.")
-        progress.etag = self._remote.remove(key, progress.etag).etag
+        progress.etag = self.remote.remove(key, progress.etag).etag
         progress.files.pop(key, None)
-        self._place.save(progress)
-        if self._store.content(TEAM + key) is not None:
-            self._store.forget(TEAM + key, tombstone=False, reason="lamina team remove")
+        self.place.save(progress)
+        if self.store.content(TEAM + key) is not None:
+            self.store.forget(TEAM + key, tombstone=False, reason="lamina team remove")
 
     def restore(self, entry: Entry) -> None:
         """An earlier version again, for everybody and here."""
         self.pull()
         text = entry.content or ""
-        progress, did = self._place.progress(), Pushed()
+        progress, did = self.place.progress(), Pushed()
         self._send({entry.key: text}, progress, did)
         if did.refused:
             raise UsageError(did.refused[entry.key])
         path = TEAM + entry.key
-        change = Change(path, self._store.content(path), text.encode())
+        change = Change(path, self.store.content(path), text.encode())
         # Still its author's words, whoever brings them back.
         progress.files[entry.key].author = entry.author
-        self._place.save(progress)
+        self.place.save(progress)
         plan = _Plan(Pulled(), [change], {path: entry.author}, [], [], {})
         self._plan_index(plan, None, progress)
         self._apply(plan)
 
     def _reached(self, progress: Progress, etag: str) -> None:
-        now = self._place.now()
+        now = self.place.now()
         progress.etag, progress.reached, progress.tried, progress.problem = etag, now, now, ""
-        self._place.drop_bases(progress)
-        self._place.save(progress)
+        self.place.drop_bases(progress)
+        self.place.save(progress)

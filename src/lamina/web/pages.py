@@ -137,9 +137,9 @@ class Site:
     """All pages of the server."""
 
     def __init__(self, args: argparse.Namespace, watch: Watch) -> None:
-        from lamina.web import memory_pages, money_pages, session_pages, upkeep_pages
+        from lamina.web import memory_pages, session_pages, upkeep_pages
 
-        rooms = (memory_pages, upkeep_pages, session_pages, money_pages)
+        rooms = (memory_pages, upkeep_pages, session_pages)
         self._world = World(args)
         self._watch = watch
         self._shown: Mapping[str, Show] = ChainMap(*(room.SHOWN for room in rooms))

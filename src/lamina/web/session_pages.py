@@ -1,6 +1,7 @@
 """Sessions of all agents that Lamina reads, one of them request by request: what was in the view, what
 each layer took out before it, what the cache gave and what it cost; folded spans as they were; agents
-as a tree. Reads ledgers, changes nothing.
+as a tree. And what all model calls have cost, what was saved, and how well cache, compaction and
+memory do: the figures of `lamina spend`. Reads ledgers, changes nothing.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lamina.agents.roster import Card, ledger_path, look, read_cards
-from lamina.cli import agents, context, sessions, transcript
+from lamina.cache.spend import Spend
+from lamina.cli import agents, context, sessions, spend, transcript
 from lamina.errors import LaminaError
 from lamina.ledger import log, spans
 from lamina.ledger.record import Ledger
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 
 _A_PAGE = 40  # sessions
 _CALLS = 100  # requests on a page
+_ROWS, _DAYS = 12, 30  # of what was spent
 _PATIENCE = 2.0  # seconds in which sessions of other agents are read for the list
 
 
@@ -136,5 +139,37 @@ def _expanded(file: Path, entry: str) -> Screen:
     return Screen("expanded.html", f"Entry {entry[:8]}", "sessions", values)
 
 
-SHOWN = {"sessions": _list, "s": _one}
+# ---- money
+
+
+def _money(_: Asked, project: Project) -> Screen:
+    layers, background, caps = spend.report(project.config, "layer")
+    groups = {by: spend.report(project.config, by)[0][:_ROWS] for by in ("model", "project")}
+    files = sessions.find(project.config)[: spend.LAST_SESSIONS]
+    measured: list[Any] = []
+    for file in files:
+        with suppress(OSError, LaminaError):  # gone meanwhile, or no session of ours
+            measured.append(_measured(project, file))
+    with project.store() as store:
+        memory = spend.memory_health(store)
+    values = {
+        "total": sum(one.cost for one in layers), "calls": sum(one.calls for one in layers),
+        "background": background, "caps": caps, "memory": memory, "sessions": len(measured),
+        "days": spend.report(project.config, "day")[0][-_DAYS:], "health": spend.health(measured),
+        "gateway": spend.told_of(*spend.saved_in(Spend(project.config.own_home / "spend").calls())),
+        "groups": {"layer": layers[:_ROWS], **groups},
+    }  # fmt: skip
+    return Screen("money.html", "Money and health", "money", values)
+
+
+def _measured(project: Project, file: Path) -> Any:
+    """One session, anew only when it has changed."""
+    kept, stat = project.world.measured, file.stat()
+    state = stat.st_mtime_ns, stat.st_size
+    if kept.get(file, (None,))[0] != state:
+        kept[file] = state, spend.session_health(project.config, file)
+    return kept[file][1]
+
+
+SHOWN = {"sessions": _list, "s": _one, "money": _money}
 DONE: dict[str, Any] = {}

@@ -7,8 +7,9 @@ journalled step that one command undoes. Whatever ends it before that leaves mem
 
 from __future__ import annotations
 
-import os
+from contextlib import suppress
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lamina.events import LayerActed
@@ -87,18 +88,11 @@ def _sessions_since(state: State, store: MemoryStore, last: float) -> int:
     """Sessions written to since the last dream, the present one not counted."""
     here = state.deps.transcript.parent
     folders = {here, store.directory.parent, *here.glob("other-agents/*")}
-    touched: set[str] = set()
-    for folder in folders:
-        try:
-            with os.scandir(folder) as entries:
-                touched.update(
-                    entry.path
-                    for entry in entries
-                    if entry.name.endswith(".jsonl") and entry.stat().st_mtime > last
-                )
-        except OSError:
-            continue
-    return len(touched - {str(state.deps.transcript)})
+    touched: set[Path] = set()
+    for path in (path for folder in folders for path in folder.glob("*.jsonl")):
+        with suppress(OSError):  # it went away meanwhile
+            touched |= {path} if path.stat().st_mtime > last else set()
+    return len(touched - {state.deps.transcript})
 
 
 def _failed_lately(store: MemoryStore, now: float) -> bool:

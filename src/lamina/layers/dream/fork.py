@@ -254,21 +254,19 @@ def said_again(
         if any(wording.likeness(said, other) >= _HEARD for other in waiting):
             continue
         with contextlib.suppress(LaminaError):
-            path = next(
-                free for free in free_names(one.path, one.body) if store.content(free) is None
-            )
+            free = free_names(one.path, one.body)
+            path = next(name for name in free if store.content(name) is None)
             verdict = store.judge(replace(one, path=path), None, None)
-            content = new_topic(
-                name=one.name,
-                description=one.description,
-                type=one.type,
-                body=one.body,
-                extra=one.extra,
-            )
             verdict = replace(verdict, decision="inbox", reason=one.reason)
-            found.append((replace(one, path=path), verdict, content))
+            found.append((replace(one, path=path), verdict, topic_of(one)))
             waiting.append(said)
     return found
+
+
+def topic_of(one: Proposal) -> bytes:
+    """The file that it would be."""
+    words = {"name": one.name, "description": one.description, "body": one.body}
+    return new_topic(**words, type=one.type, extra=one.extra)
 
 
 def _message(entry: Json) -> Json:
@@ -284,11 +282,10 @@ def _message(entry: Json) -> Json:
 
 def read_logs(directory: Path, since: float) -> dict[str, str]:
     """Days of the diary that were written to since then."""
+    contents = {path: path.read_bytes()[:_LARGEST_COPY] for path in new_logs(directory, since)}
     return {
-        path.relative_to(directory).as_posix(): path.read_bytes()[:_LARGEST_COPY].decode(
-            "utf-8", "replace"
-        )
-        for path in new_logs(directory, since)
+        path.relative_to(directory).as_posix(): content.decode("utf-8", "replace")
+        for path, content in contents.items()
     }
 
 

@@ -228,12 +228,9 @@ class Judge:
         authors: Authors,
         labels: Mapping[str, str],
     ) -> None:
-        self._store = store
-        self._before = before
-        self._files = before.files  # as they are on disk
+        self._store, self._authors, self._labels = store, authors, labels
+        self._before, self._files = before, before.files  # the files as they are on disk
         self._corrected: Mapping[str, bytes] = {}
-        self._authors = authors
-        self._labels = labels
         self._memories = {memory.path: memory for memory in before.memories()}
         # By path, what the user typed in past sessions of what is written there now.
         self.heard: Mapping[str, Sequence[Evidence]] = {}
@@ -264,7 +261,7 @@ class Judge:
 
     def gate(self, plan: ConsolidationPlan, after: After, own: Collection[str]) -> GateFindings:
         """`own`: files that somebody other than the rules wrote."""
-        taken_in = {merge.into: merge.absorbed for merge in plan.merges}
+        was, taken_in = self._before.files, {merge.into: merge.absorbed for merge in plan.merges}
         found = GateFindings()
         for path, content in after.items():
             if self._stands(path, content):
@@ -273,16 +270,12 @@ class Judge:
                 continue
             if isinstance(content, MemoryStoreError):
                 found.bad[path] = str(content)
-            elif (why := why_ambiguous(content)) and not why_ambiguous(
-                self._before.files.get(path, b"")
-            ):
+            elif (why := why_ambiguous(content)) and not why_ambiguous(was.get(path, b"")):
                 found.bad[path] = f"it can be read in two ways: {why}"
             else:
-                gone = (
-                    [one for one in self._before.files if one not in after] if path in own else ()
-                )
-                wider = (*own, *gone) if path in own else ()
-                sources = (path, *taken_in.get(path, ()), *wider)
+                sources = [path, *taken_in.get(path, ())]
+                if path in own:
+                    sources += [*own, *(one for one in self._before.files if one not in after)]
                 self._ask(path, content, sources, plan.memories, found, own)
         return found
 
@@ -305,10 +298,7 @@ class Judge:
         stood = "\n".join([vouched, *moved])
         if memory.type in THE_USERS:
             lines = [*map(str.rstrip, memory.body.splitlines()), *moved]
-            theirs, kept = (
-                {*map(fold, vouched.splitlines())},
-                [one for one in lines if one in moved],
-            )
+            theirs, kept = {*map(fold, vouched.splitlines())}, [o for o in lines if o in moved]
             stood = "\n".join(kept)
             vouched = "\n".join(line for line in kept if fold(line) in theirs)
         verdict = self._decided(proposal, vouched, others)

@@ -50,9 +50,8 @@ class DreamLock:
         with contextlib.suppress(OSError):
             if before is None and not self.last_ns:
                 self.path.unlink()
-            elif before and before.split()[1:2] == [
-                str(self.last_ns).encode()
-            ]:  # else another dreamt since
+            # Else another dreamt since.
+            elif before and before.split()[1:2] == [b"%d" % self.last_ns]:
                 os.pwrite(self.descriptor, before, 0)
                 os.ftruncate(self.descriptor, len(before))
                 os.utime(self.descriptor, ns=(self.last_ns, self.last_ns))
@@ -203,6 +202,6 @@ def _alive(process: int) -> bool:
         os.kill(process, 0)
     except ProcessLookupError:
         return False
-    except PermissionError:
-        return True
+    except PermissionError:  # another user's
+        pass
     return True

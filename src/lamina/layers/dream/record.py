@@ -20,7 +20,7 @@ import msgspec
 
 from lamina.errors import UsageError
 from lamina.layers.dream import lock as dream_lock
-from lamina.ledger.places import open_private, private_folder, write_private
+from lamina.ledger.places import open_private, private_folder, read_json, write_private
 from lamina.memories import Commit, InForce
 from lamina.memory import diff_text, is_index
 from lamina.messages import Json
@@ -81,20 +81,14 @@ class DreamRecord:
 
     def status(self) -> Json:
         """Whole, or empty: what somebody else wrote there is no progress."""
-        try:
-            content = (self.folder / "status.json").read_bytes()
-            return msgspec.json.decode(content, type=Progress).to_json()
-        except (OSError, msgspec.MsgspecError):
-            return {}
+        found = read_json(self.folder / "status.json", Progress)
+        return found.to_json() if found else {}
 
     def ask_to_end(self, dream: str) -> None:
         self._put("kill", dream.encode())
 
     def asked_to_end(self, dream: str) -> bool:
-        try:
-            return (self.folder / "kill").read_text("utf-8") == dream
-        except (OSError, UnicodeDecodeError):
-            return False
+        return self._said("kill") == dream
 
     def forget_wish(self) -> None:
         with contextlib.suppress(OSError):
@@ -106,12 +100,8 @@ class DreamRecord:
         """One line a dream, in one write, so that several processes may share the file."""
         with contextlib.suppress(OSError):
             private_folder(self.folder)
-            flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
-            descriptor = open_private(self.folder / "log.jsonl", flags)
-            try:
-                os.write(descriptor, msgspec.json.encode(line) + b"\n")
-            finally:
-                os.close(descriptor)
+            with open(self.folder / "log.jsonl", "ab", 0, opener=open_private) as file:
+                file.write(msgspec.json.encode(line) + b"\n")
 
     def book_left(self) -> None:
         """Whoever holds the lock knows that a dream which still says it runs was killed."""
@@ -155,11 +145,10 @@ class DreamRecord:
 
     def offered(self, day: str) -> bool:
         """Was the diary offered on this day already? From now on it was."""
-        with contextlib.suppress(OSError, UnicodeDecodeError):
-            if (self.folder / "offered").read_text("utf-8") == day:
-                return True
-        self._put("offered", day.encode())
-        return False
+        known = self._said("offered") == day
+        if not known:
+            self._put("offered", day.encode())
+        return known
 
     # ---- what the user took back
 
@@ -178,11 +167,13 @@ class DreamRecord:
         with contextlib.suppress(OSError):
             write_private(self.folder / name, content)
 
+    def _said(self, name: str) -> str:
+        with contextlib.suppress(OSError, UnicodeDecodeError):
+            return (self.folder / name).read_text("utf-8")
+        return ""
+
     def _table(self, name: str) -> Json:
-        try:
-            return msgspec.json.decode((self.folder / name).read_bytes(), type=dict[str, Any])
-        except (OSError, msgspec.MsgspecError):
-            return {}
+        return read_json(self.folder / name, dict[str, Any]) or {}
 
 
 Kept = tuple[bytes, os.stat_result]

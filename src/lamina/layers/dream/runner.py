@@ -25,7 +25,7 @@ from lamina.layers.dream.judge import digest_of
 from lamina.layers.dream.lock import DreamLock
 from lamina.layers.dream.plan import DreamPlanner, DreamStep, GaveWay, WantedMemory, carry_out
 from lamina.layers.dream.record import DreamRecord, Progress
-from lamina.memory import diff_text, free_names, new_topic, safe_path
+from lamina.memory import diff_text, free_names, safe_path
 from lamina.messages import Json
 from lamina.ports import MemoryStore
 from lamina.secrets import redact
@@ -91,11 +91,8 @@ class DreamRun:
         apply: bool,
         prepared: DreamResult | None = None,
     ) -> None:
-        self._state = state
-        self._store = store
-        self._lock = lock
-        self._apply = apply
-        self._prepared = prepared
+        self._state, self._store, self._lock = state, store, lock
+        self._apply, self._prepared = apply, prepared
         self._record = DreamRecord(store.state)
         clock = state.deps.clock
         self._ends = clock.monotonic() + state.config.float("dream.max_minutes") * 60
@@ -173,9 +170,8 @@ class DreamRun:
             return self._nothing(step)
         if not self._apply:
             seen = planner.before.digest, self._diary, self._marks
-            return DreamResult(
-                "completed", would_do(step), step, "", self._by, step.problems, *seen
-            )
+            told = "completed", would_do(step), step, "", self._by, step.problems
+            return DreamResult(*told, *seen)
         return await self._carried_out(planner, step)
 
     def _with_what_was_repeated(self, step: DreamStep) -> DreamStep:
@@ -208,13 +204,7 @@ class DreamRun:
             for one in proposals:
                 path = safe_path(one, self._store.secret_rules)
                 name = next(free for free in free_names(path, mark) if free not in files)
-                files[name] = new_topic(
-                    name=one.name,
-                    description=one.description,
-                    type=one.type,
-                    body=one.body,
-                    extra=one.extra,
-                )
+                files[name] = fork.topic_of(one)
                 self._marks[mark] = name
         folder = self._state.deps.transcript.parent
         planner.judge.heard = fork.heard_in(folder, planner.before, files)
@@ -303,23 +293,14 @@ class DreamRun:
     # ---- saying so
 
     def _tell(self, step: str, text: str) -> None:
-        progress = self._progress
-        progress.step, progress.text = step, text
+        self._progress.step, self._progress.text = step, text
         self._show()
 
     def _show(self) -> None:
-        progress = self._progress
-        self._record.show(progress)
-        self._state.emit(
-            DreamChanged(
-                progress.status,
-                progress.phase,
-                progress.step,
-                progress.text,
-                progress.tools,
-                tuple(progress.files),
-            )
-        )
+        now = self._progress
+        self._record.show(now)
+        told = now.status, now.phase, now.step, now.text, now.tools
+        self._state.emit(DreamChanged(*told, tuple(now.files)))
 
     def _end(self, dreamt: DreamResult) -> None:
         progress, clock = self._progress, self._state.deps.clock

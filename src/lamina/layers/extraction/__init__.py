@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import anyio
 import anyio.to_thread
@@ -29,7 +29,7 @@ from lamina.ledger import edits
 from lamina.ledger.record import Ledger
 from lamina.memories import Evidence, Outcome, Proposal
 from lamina.memory import edit_topic, manifest, proposal_of, read_topic, team_is_on, topic_at
-from lamina.messages import Json
+from lamina.messages import Json, as_object
 from lamina.secrets import secrets_in
 from lamina.state import State
 from lamina.tools.memory_guard import in_their_words, log_instead, taken_back
@@ -213,9 +213,8 @@ def _say(state: State, done: Extracted) -> None:
     if done.files:
         state.emit(MemoryUpdated(tuple(done.files), "extraction"))
     for path in done.revived:
-        state.emit(
-            LayerActed(LAYER, f"{path} was forgotten; you asked for it again, so it is back")
-        )
+        back = f"{path} was forgotten; you asked for it again, so it is back"
+        state.emit(LayerActed(LAYER, back))
     for warning in done.warnings:
         state.emit(Warned(warning))
     # A model hears why the gate refused and may do better; what it saved then is all that counts.
@@ -230,17 +229,12 @@ def _say(state: State, done: Extracted) -> None:
         state.emit(LayerActed(LAYER, what, 0, lost))
 
 
-def _decision(entry: Json) -> str:
-    meta: Any = entry.get("meta")
-    return str(cast("Json", meta).get("decision")) if isinstance(meta, dict) else ""
-
-
 def _wrote_memory(entries: Sequence[Json], directory: Path, project: Path) -> bool:
     """Did the main agent save something itself in these messages? What waits in the inbox is not."""
     failed = {
         str(block.get("tool_use_id"))
         for entry in entries
-        for waits in [_decision(entry) == "inbox"]
+        for waits in [as_object(entry.get("meta")).get("decision") == "inbox"]
         for block in entry["content"]
         if block.get("type") == "tool_result" and (waits or block.get("is_error"))
     }
@@ -249,8 +243,7 @@ def _wrote_memory(entries: Sequence[Json], directory: Path, project: Path) -> bo
         for block in entry["content"]:
             if block.get("type") != "tool_use" or str(block.get("id")) in failed:
                 continue
-            given: Any = block.get("input")
-            path = str(cast("Json", given).get("file_path")) if isinstance(given, dict) else ""
+            path = str(as_object(block.get("input")).get("file_path"))
             inside = Path(os.path.realpath(project / os.path.expanduser(path))).is_relative_to(real)
             writes = block.get("name") in fork_tools.WRITING and inside
             if writes or block.get("name") == "Remember":
@@ -275,7 +268,7 @@ async def _by_fork(state: State, store: MemoryStore, entries: Sequence[Json]) ->
     words = NewWords.of(entries, state.deps.session_id)
     calls = state.config.int("extraction.max_calls")
     known = await anyio.to_thread.run_sync(_manifest, state, store, words)
-    team = _for_team(state, store)
+    team = state.flags.on("team") and team_is_on(state.config, store.state)
     log = _log_of(state, store)
     directive = directive_for(
         words, str(store.directory), known, calls, team=team, daily=log is not None
@@ -343,10 +336,6 @@ def _log_of(state: State, store: MemoryStore) -> Callable[[], float] | None:
     return state.deps.clock.now if state.flags.on("daily_log") and store.in_files else None
 
 
-def _for_team(state: State, store: MemoryStore) -> bool:
-    return state.flags.on("team") and team_is_on(state.config, store.state)
-
-
 def why_not(path: str) -> str:
     """Files of the memory directory that no fork writes."""
     if path.rsplit("/", 1)[-1] == "MEMORY.md":
@@ -386,15 +375,14 @@ def _keep(
         proposal = _proposed(words, path, data, evidence)
         if log is not None and (logged := _logged(store, proposal, before, log())):
             return done.take(logged)
+        versions = topic_at(path, before), topic_at(path, data)
         outcome = store.write_file(
             path,
             data,
             writer="extraction",
             base=before,
             evidence=evidence,
-            takes_back=taken_back(
-                topic_at(path, before), topic_at(path, data), words.entries, words.session
-            ),
+            takes_back=taken_back(*versions, words.entries, words.session),
             session=words.session,
             reason="extracted from the conversation",
             pointer=True,
