@@ -185,6 +185,7 @@ class DocumentVectors:
         self._postings = postings
         self._words = words
         self._rows = np.zeros((0, DIMENSIONS), dtype=np.float32)
+        self._begun = False
         self._of_words = array("I")  # by the number of a word: where its vector is
 
     def __len__(self) -> int:
@@ -193,9 +194,14 @@ class DocumentVectors:
     def rows(self, places: Numbers | None = None) -> Floats:
         """The directions of the documents at these places, or of all."""
         known = self._grown()
-        asked = np.arange(len(known)) if places is None else places
-        missing = asked[known[asked, 0] == _NOT_YET]
+        if places is None:
+            missing = np.flatnonzero(known[:, 0] == _NOT_YET)
+        else:
+            missing = places[known[places, 0] == _NOT_YET].astype(np.intp)
+            if len(missing) and self._begun:  # who asks twice will ask again
+                missing = np.flatnonzero(known[:, 0] == _NOT_YET)
         if len(missing):
+            self._begun = True
             fresh = islice(self._postings.words, len(self._of_words), None)
             self._of_words.extend(word_vectors().rows_of(fresh))
             of_words = np.array(self._of_words, dtype=np.intp)
