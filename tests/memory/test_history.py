@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
+import io
 import os
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from dulwich.object_store import DiskObjectStore
 
 from lamina.errors import Conflict, GateRefused, MemoryStoreError, UsageError
 from lamina.events import Event, Warned
-from lamina.memories import Evidence
+from lamina.memories import Evidence, Note
 from lamina.memory.commits import blame, diff_text, users_word
 from lamina.memory.file_store import FileStore
+from lamina.memory.history import History
 from lamina.memory.scan import nothing_new
 from lamina.memory.undo import restore, undo
 from lamina.testing import a_memory
@@ -259,6 +263,43 @@ def test_many_single_objects_are_packed(store: FileStore) -> None:
     assert list((store.state / "history.git" / "objects" / "pack").glob("*.pack"))
     assert len(subjects(store)) == 4
     git(store, "fsck", "--strict")
+
+
+class _FullDisk(io.FileIO):
+    def write(self, _: object) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+@pytest.mark.parametrize("failure", [MemoryError, OSError, "killed"])
+def test_a_pack_that_fails_half_way_leaves_nothing_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failure: type[Exception] | str
+) -> None:
+    def starved(_: object, pack: io.IOBase, *__: object) -> None:
+        pack.close()
+        raise MemoryError
+
+    def full(descriptor: int, _: str) -> io.BufferedRandom:
+        return io.BufferedRandom(_FullDisk(descriptor, "r+"))
+
+    history, note = History(tmp_path / "history.git"), Note(writer="outside", subject="adopt")
+    files: dict[str, bytes | None] = {
+        f"{n}.md": f"Room {n} has a lamp.".encode() for n in range(300)
+    }
+    packs = tmp_path / "history.git" / "objects" / "pack"
+    history.begin()
+    with monkeypatch.context() as patched:
+        if failure == "killed":
+            (packs / "tmpabc.pack").write_bytes(b"PACK")
+        else:
+            patched.setattr(DiskObjectStore, "_complete_pack", starved)
+            if failure is OSError:
+                patched.setattr(os, "fdopen", full)
+            with pytest.raises((MemoryError, MemoryStoreError)):
+                history.commit(files, note)
+            assert list(packs.iterdir()) == []
+    assert history.commit(files, note)
+    assert sorted(one.suffix for one in packs.iterdir()) == [".idx", ".pack"]
+    history.close()
 
 
 def test_many_files_at_once_are_recorded_in_one_file_that_real_git_reads(tmp_path: Path) -> None:

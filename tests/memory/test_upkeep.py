@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from lamina.cli import memory_reports
-from lamina.memory.audit import look_over, repair
+from lamina.memory.audit import look_over
 from lamina.memory.file_store import FileStore
+from lamina.memory.repairs import repair
 
 pytestmark = pytest.mark.spec("M12")
 

@@ -12,12 +12,10 @@ if TYPE_CHECKING:
     from typing import Any
 
     from lamina.memory.audit import Audit as Audit
-    from lamina.memory.audit import Repaired as Repaired
     from lamina.memory.audit import Step as Step
     from lamina.memory.audit import contradicting as contradicting
     from lamina.memory.audit import look_over as look_over
     from lamina.memory.audit import missing_files as missing_files
-    from lamina.memory.audit import repair as repair
     from lamina.memory.commits import blame as blame
     from lamina.memory.commits import diff_text as diff_text
     from lamina.memory.commits import earlier_name as earlier_name
@@ -83,6 +81,8 @@ if TYPE_CHECKING:
     from lamina.memory.prompt import reminder_for as reminder_for
     from lamina.memory.removal import left_out as left_out
     from lamina.memory.removal import takes_back as takes_back
+    from lamina.memory.repairs import Repaired as Repaired
+    from lamina.memory.repairs import repair as repair
     from lamina.memory.scan import LARGEST as LARGEST
     from lamina.memory.scan import TICK_NS as TICK_NS
     from lamina.memory.scan import is_memory_path as is_memory_path
@@ -111,7 +111,7 @@ _HOMES = {
     "LOADED_BYTES": "index",
     "LOADED_LINES": "index",
     "Pointer": "index",
-    "Repaired": "audit",
+    "Repaired": "repairs",
     "Step": "audit",
     "TICK_NS": "scan",
     "age_words": "topics",
@@ -159,7 +159,7 @@ _HOMES = {
     "read_header": "topics",
     "read_topic": "topics",
     "reminder_for": "prompt",
-    "repair": "audit",
+    "repair": "repairs",
     "rests_on_user": "commits",
     "safe_path": "leaks",
     "short_hook": "index",

@@ -7,17 +7,19 @@ is marked as doubtful; only what is certain gets a step in the plan of fixes.
 from __future__ import annotations
 
 import re
+from array import array
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cache
 from hashlib import blake2b
-from typing import Literal, cast, get_args
+from itertools import count
+from typing import Any, Literal, NamedTuple, cast, get_args
 
-from lamina.errors import LaminaError, MemoryStoreError
+from lamina.errors import MemoryStoreError
 from lamina.memories import MEMORY_TYPES, Memory
-from lamina.memory import index
 from lamina.memory.index import (
     ADVISED_LINE,
     INDEX,
@@ -29,26 +31,17 @@ from lamina.memory.index import (
     links_of,
     pointers_of,
     resolver,
-    short_hook,
-    with_pointer,
-    without_pointer,
 )
 from lamina.memory.journalled import INDEX_READ
-from lamina.memory.leaks import Leak, for_index, leaks_in
+from lamina.memory.leaks import Leak, leaks_in
 from lamina.memory.scan import LARGEST
-from lamina.memory.topics import age_days, edit_topic, is_binary, memory_type, read_topic
+from lamina.memory.topics import age_days, is_binary, read_topic
 from lamina.ports import MemoryStore
 from lamina.secrets import Rules, secrets_in
 from lamina.text import wording
 from lamina.text.claims import fenced_blocks
-from lamina.text.likeness import alike_pairs, contradictions
+from lamina.text.likeness import alike_pairs, quarrels, told_sentences
 from lamina.text.lists import Listed
-
-
-@dataclass(frozen=True, slots=True)
-class Repaired:
-    step: Step
-    failure: str = ""  # why it was not done
 
 
 def look_over(
@@ -61,12 +54,13 @@ def look_over(
 ) -> tuple[Audit, Sequence[Step]]:
     """What is wrong, and what can be repaired without a reader. `last_used` says when a memory was last
     of use, and `exists` whether the project has a file."""
-    memories, texts = _with_bodies(store)
+    heard, texts = _heard_in(store)
+    memories = [one.memory for one in heard]
     indexes = [store.content(path, INDEX_READ + 1) or b"" for path in (INDEX, f"team/{INDEX}")]
     # Of one that is far too large only that is said: its lines are not what is wrong with it.
     whole = all(len(content) <= INDEX_READ for content in indexes)
-    found = audit(
-        memories,
+    found = _audit(
+        heard,
         indexes[0],
         now=now,
         team_index=indexes[1],
@@ -80,25 +74,14 @@ def look_over(
     return found, plan_fixes(memories, found)
 
 
-def repair(store: MemoryStore, steps: Iterable[Step]) -> list[Repaired]:
-    """Do the steps one by one; one that fails is named and the others go on."""
-    done: list[Repaired] = []
-    for step in steps:
-        try:
-            _carry_out(store, step)
-            done.append(Repaired(step))
-        except LaminaError as error:
-            done.append(Repaired(step, str(error)))
-    return done
-
-
-def _with_bodies(store: MemoryStore) -> tuple[list[Memory], dict[str, str]]:
+def _heard_in(store: MemoryStore) -> tuple[list[_Heard], dict[str, str]]:
     """All memories, newest first, and the files that hold a secret, as they are: all files at once may
-    be more than there is room for. Copies of a file share one text."""
-    memories: list[Memory] = []
+    be more than there is room for. Of copies one is taken apart."""
+    heard: list[_Heard] = []
     texts: dict[str, str] = {}
-    known: dict[bytes, tuple[Memory, str]] = {}
+    known: dict[bytes, tuple[_Heard, str]] = {}
     stamps, rules = store.stamps(), store.secret_rules
+    hear = _Ear(len(stamps))
     for path in sorted(stamps, key=lambda path: (-stamps[path][0], path.rpartition("/")[::2])):
         with suppress(MemoryStoreError):  # can't be read, perhaps only now
             content = store.content(path, LARGEST)
@@ -107,35 +90,56 @@ def _with_bodies(store: MemoryStore) -> tuple[list[Memory], dict[str, str]]:
             mark = blake2b(content, digest_size=16).digest()
             if mark not in known:
                 text = content.decode("utf-8", "replace")
-                known[mark] = read_topic("", content), text if leaks_in(text, "", rules) else ""
+                leaks = leaks_in(text, "", rules)
+                known[mark] = hear(read_topic("", content)), text if leaks else ""
             same, text = known[mark]
             texts |= {path: text} if text else {}
-            name = same.name or path.rsplit("/", 1)[-1].removesuffix(".md")
-            memories.append(replace(same, path=path, name=name, mtime=stamps[path][0] / 1e9))
-    return memories, texts
+            name = same.memory.name or path.rsplit("/", 1)[-1].removesuffix(".md")
+            mtime = stamps[path][0] / 1e9
+            memory = replace(same.memory, path=path, name=name, mtime=mtime)
+            heard.append(same._replace(memory=memory))
+    return heard, texts
 
 
-def _carry_out(store: MemoryStore, step: Step) -> None:
-    reason = f"audit: {step.reason}"
-    if step.action == "delete":
-        store.forget(step.path, writer="user", tombstone=False, reason=reason)
-        return
-    if step.action == "set_type":
-        old = store.read_bytes(step.path)
-        new = edit_topic(old, type=memory_type(step.value))
-        store.write_file(step.path, new, writer="user", base=old, reason=reason)
-        return
-    name, link = index_of(step.path), index.link_of(step.path)
-    before = store.content(name)
-    if step.action == "drop_pointer":
-        after = without_pointer(before or b"", link)
-    else:
-        memory = for_index(store.read(step.path), store.secret_rules)
-        hook = short_hook(link, memory.name, memory.description)
-        after = with_pointer(before or b"", link, memory.name, hook, section=memory.type or "")
-        if index.load_index(after).warning:
-            raise MemoryStoreError(f"{name} is full: a new line would hide another one")
-    store.write_file(name, after, writer="user", base=before, reason=reason, subject=reason)
+class _Heard(NamedTuple):
+    """A memory without its body, and what the body comes to: all bodies at once are too much to hold."""
+
+    memory: Memory
+    stems: array[int]  # numbers of what it says, each once
+    mark: bytes  # the same for what says the same word for word
+    told: Sequence[str]  # sentences that others may contradict
+    junk: tuple[str, bool] | None  # why it is, and whether a reader must judge
+    lines: int
+    size: int
+    links: Sequence[str]
+    replaces: Sequence[str]  # names of memories
+    files: Sequence[str]  # of the project
+
+
+class _Ear:
+    """Takes memories apart, of which there are so many; numbers their stems."""
+
+    def __init__(self, many: int) -> None:
+        self._many = many
+        self._numbers = defaultdict[str, int](count().__next__)
+
+    def __call__(self, memory: Memory) -> _Heard:
+        stems = wording.content_stems(f"{memory.description}\n{memory.body}")
+        body = memory.body
+        folded = body.casefold()
+        says = any(word in folded for word in ("supersedes", "replaces", "ersetzt"))
+        return _Heard(
+            replace(memory, body=""),
+            array("I", map(self._numbers.__getitem__, stems)),
+            _folded(memory.description) + _folded(body),
+            told_sentences(contradicting(memory)[2], self._many),
+            _junk(memory, len(stems)),
+            body.count("\n") + 1,
+            len(body.encode("utf-8", "replace")),
+            tuple(dict.fromkeys(_WIKI_LINK.findall(_prose(body)))) if "[[" in body else (),
+            tuple(_SUPERSEDES.findall(body)) if says else (),
+            _files_named_in(memory),
+        )
 
 
 FaultKind = Literal[
@@ -187,8 +191,13 @@ class Audit:
         return {kind: sum(fault.kind == kind for fault in self.faults) for kind in KINDS}
 
 
-def audit(
-    memories: Sequence[Memory],
+def audit(memories: Sequence[Memory], index: bytes = b"", **more: Any) -> Audit:
+    """The same of memories that are at hand, with their bodies; `more` as in `_audit`."""
+    return _audit([*map(_Ear(len(memories)), memories)], index, **more)
+
+
+def _audit(
+    heard: Sequence[_Heard],
     index: bytes = b"",
     *,
     now: float,
@@ -200,22 +209,22 @@ def audit(
     secret_rules: Rules | None = None,
     others: Iterable[str] = (),
 ) -> Audit:
-    """All faults by kind, then by path, with no secret in their reasons. `memories` have their bodies,
-    `texts` are their files, for secrets; `others` are files that are there and no memories."""
+    """All faults by kind, then by path, with no secret in their reasons. `texts` are files, for secrets;
+    `others` are files that are there and no memories."""
+    memories = [one.memory for one in heard]
     indexes = {"MEMORY.md": index, "team/MEMORY.md": team_index}
     decoded = {path: one.decode("utf-8", "replace") for path, one in indexes.items()}
     texts = {**(texts or {}), **decoded}
-    said = _stems_by_text(memories)
     resolve = resolver([*(memory.path for memory in memories), *others])
     faults = [
         *_secrets(texts, secret_rules),
-        *_junk(memories, said),
-        *_duplicates(memories, {path for path, _ in _listed(index, team_index)}, said),
-        *_contradictions(memories),
-        *_stale(memories, now, last_used or {}, cache(exists) if exists else None, resolve),
+        *(Fault("junk", one.memory.path, *one.junk) for one in heard if one.junk),
+        *_duplicates(heard, {path for path, _ in _listed(index, team_index)}),
+        *_contradictions(heard),
+        *_stale(heard, now, last_used or {}, cache(exists) if exists else None, resolve),
         *(_dangling(memories, index, team_index, resolve) if with_index else ()),
-        *_dead_links(memories, resolve),
-        *_oversized(memories, index, team_index),
+        *_dead_links(heard, resolve),
+        *_oversized(heard, index, team_index),
         *_unlabelled(memories),
         *(_text_in_index(index, team_index) if with_index else ()),
     ]
@@ -269,70 +278,53 @@ def _prose(body: str) -> str:
     return body
 
 
-def _stems_by_text(memories: Iterable[Memory]) -> dict[tuple[str, str], tuple[str, ...]]:
-    """What each memory says as stems, once for all that say the same."""
-    found: dict[tuple[str, str], tuple[str, ...]] = {}
-    for memory in memories:
-        key = (memory.description, memory.body)
-        if key not in found:
-            found[key] = tuple(wording.content_stems("\n".join(key)))
-    return found
+def _junk(memory: Memory, stems: int) -> tuple[str, bool] | None:
+    body = memory.body.strip()
+    if not body and not memory.description.strip():
+        return "it is empty", False
+    if _PLACEHOLDERS.fullmatch(body) and stems < 4:
+        return "it holds a placeholder only", False
+    if _SMALL_TALK.fullmatch(body):
+        return "it records small talk", True
+    if stems < 2:
+        return "it says next to nothing", True
+    if len(body) > 200 and len(_prose(body).strip()) < 0.05 * len(body):
+        return "it is code or output only", True
+    return None
 
 
-def _junk(
-    memories: Iterable[Memory], said: Mapping[tuple[str, str], Collection[str]]
-) -> Iterator[Fault]:
-    for memory in memories:
-        body = memory.body.strip()
-        stems = said[memory.description, memory.body]
-        if not body and not memory.description.strip():
-            yield Fault("junk", memory.path, "it is empty")
-        elif _PLACEHOLDERS.fullmatch(body) and len(stems) < 4:
-            yield Fault("junk", memory.path, "it holds a placeholder only")
-        elif _SMALL_TALK.fullmatch(body):
-            yield Fault("junk", memory.path, "it records small talk", doubtful=True)
-        elif len(stems) < 2:
-            yield Fault("junk", memory.path, "it says next to nothing", doubtful=True)
-        elif len(body) > 200 and len(_prose(body).strip()) < 0.05 * len(body):
-            yield Fault("junk", memory.path, "it is code or output only", doubtful=True)
-
-
-def _duplicates(
-    memories: Sequence[Memory],
-    listed: Collection[str],
-    said: Mapping[tuple[str, str], Collection[str]],
-) -> Iterator[Fault]:
-    def staying(memory: Memory) -> tuple[bool, float, str]:
+def _duplicates(heard: Sequence[_Heard], listed: Collection[str]) -> Iterator[Fault]:
+    def staying(one: _Heard) -> tuple[bool, float, str]:
         """The one that the index does not know is to go, else the older."""
-        return memory.path in listed, _written(memory), memory.path
+        return one.memory.path in listed, _written(one.memory), one.memory.path
 
     # Of copies one stays and speaks for all: a fault for each pair would be too many to read.
-    same: dict[tuple[object, ...], list[Memory]] = {}
-    folded = cache(_folded)
-    for memory in memories:
-        if said[memory.description, memory.body]:
-            key = (memory.type, folded(memory.description), folded(memory.body), memory.team)
-            same.setdefault(key, []).append(memory)
-    stay: list[Memory] = []
+    same: dict[tuple[object, ...], list[_Heard]] = {}
+    for one in heard:
+        if one.stems:
+            same.setdefault((one.memory.type, one.mark, one.memory.team), []).append(one)
+    stay: list[_Heard] = []
     for group in same.values():
         *older, newest = sorted(group, key=staying)
         stay.append(newest)
-        for memory in older:
-            reason = f"{newest.path} says the same word for word"
-            yield Fault("duplicate", memory.path, reason, other=newest.path)
-    sets = [said[memory.description, memory.body] for memory in stay]
-    for one, other, likeness in alike_pairs(sets, _ALIKE):
-        older, newer = sorted((stay[one], stay[other]), key=staying)
-        reason = f"{newer.path} says the same to {likeness:.0%}"
-        yield Fault("duplicate", older.path, reason, doubtful=True, other=newer.path)
+        there = newest.memory.path
+        for one in older:
+            yield Fault(
+                "duplicate", one.memory.path, f"{there} says the same word for word", other=there
+            )
+    for first, second, likeness in alike_pairs([one.stems for one in stay], _ALIKE):
+        old, new = (one.memory.path for one in sorted((stay[first], stay[second]), key=staying))
+        reason = f"{new} says the same to {likeness:.0%}"
+        yield Fault("duplicate", old, reason, doubtful=True, other=new)
 
 
 def _folded(text: str) -> bytes:
     return blake2b(wording.fold(text).encode("utf-8", "replace"), digest_size=16).digest()
 
 
-def _contradictions(memories: Sequence[Memory]) -> Iterator[Fault]:
-    for one, other, reason in contradictions(map(contradicting, memories), len(memories)):
+def _contradictions(heard: Iterable[_Heard]) -> Iterator[Fault]:
+    told = ((*contradicting(one.memory)[:2], one.told) for one in heard)
+    for one, other, reason in quarrels(told):
         yield Fault("contradiction", one, f"against {other}: {reason}", doubtful=True, other=other)
 
 
@@ -353,7 +345,7 @@ def _written(memory: Memory) -> float:
 
 
 def _stale(
-    memories: Sequence[Memory],
+    heard: Sequence[_Heard],
     now: float,
     last_used: Mapping[str, float],
     exists: Callable[[str], bool] | None,
@@ -361,9 +353,9 @@ def _stale(
 ) -> Iterator[Fault]:
     """What drifted from the code, what another memory took the place of, and what is both old and not
     used. Age alone says nothing: of a store whose use nobody counts no memory is old."""
-    later = superseded(memories, resolve)
-    for memory in memories:
-        missing = missing_files(memory, exists) if exists else []
+    later = _superseded(heard, resolve)
+    for one in heard:
+        memory, missing = one.memory, _missing(one.files, exists) if exists else []
         if missing:
             reason = f"it names {', '.join(missing[:3])}, which the project has no more"
         elif memory.path in later:
@@ -380,16 +372,15 @@ def _days_unused(memory: Memory, now: float, last_used: Mapping[str, float]) -> 
     return age_days(max(written, last_used.get(memory.path, 0.0)), now) if written > 0 else 0
 
 
-def superseded(memories: Sequence[Memory], resolve: Resolve) -> dict[str, str]:
+def _superseded(heard: Iterable[_Heard], resolve: Resolve) -> dict[str, str]:
     """Memories that say themselves, or of which another says, that something took their place."""
     found: dict[str, str] = {}
-    for memory in memories:
+    for one in heard:
+        memory = one.memory
         for key in ("superseded_by", "metadata.superseded_by"):
             if by := memory.extra.get(key, ""):
                 found[memory.path] = f"{by} supersedes it"
-        folded = memory.body.casefold()
-        says = any(word in folded for word in ("supersedes", "replaces", "ersetzt"))
-        for name in _SUPERSEDES.findall(memory.body) if says else ():
+        for name in one.replaces:
             if (old := resolve(name)) and old != memory.path:
                 found.setdefault(old, f"{memory.path} says that it supersedes it")
     return found
@@ -397,7 +388,14 @@ def superseded(memories: Sequence[Memory], resolve: Resolve) -> dict[str, str]:
 
 def missing_files(memory: Memory, exists: Callable[[str], bool]) -> list[str]:
     """Files that a memory names in folders of the project, and that are not there any more."""
-    named = dict.fromkeys(_NAMED_FILE.findall(f"{memory.description}\n{memory.body}"))
+    return _missing(_files_named_in(memory), exists)
+
+
+def _files_named_in(memory: Memory) -> Sequence[str]:
+    return tuple(dict.fromkeys(_NAMED_FILE.findall(f"{memory.description}\n{memory.body}")))
+
+
+def _missing(named: Iterable[str], exists: Callable[[str], bool]) -> list[str]:
     return [name for name in named if exists(name.split("/", 1)[0]) and not exists(name)]
 
 
@@ -426,24 +424,21 @@ def _dangling(
                 yield Fault("dangling", prefix + path, f"{prefix}MEMORY.md does not point to it")
 
 
-def _dead_links(memories: Sequence[Memory], by_path: Resolve) -> Iterator[Fault]:
-    names = {_link_key(memory.name) for memory in memories}
-    for memory in memories:
-        if "[[" not in memory.body:
-            continue
-        for target in dict.fromkeys(_WIKI_LINK.findall(_prose(memory.body))):
+def _dead_links(heard: Sequence[_Heard], by_path: Resolve) -> Iterator[Fault]:
+    names = {_link_key(one.memory.name) for one in heard}
+    for one in heard:
+        for target in one.links:
             if not by_path(target) and _link_key(target) not in names:
                 reason = f"its link [[{target}]] leads nowhere"
-                yield Fault("dangling", memory.path, reason, doubtful=True)
+                yield Fault("dangling", one.memory.path, reason, doubtful=True)
 
 
 def _link_key(name: str) -> str:
     return name.strip().removesuffix(".md").casefold().replace("_", "-").replace(" ", "-")
 
 
-def _oversized(memories: Iterable[Memory], index: bytes, team_index: bytes) -> Iterator[Fault]:
-    for memory in memories:
-        lines, size = memory.body.count("\n") + 1, len(memory.body.encode("utf-8", "replace"))
+def _oversized(heard: Iterable[_Heard], index: bytes, team_index: bytes) -> Iterator[Fault]:
+    for memory, lines, size in ((one.memory, one.lines, one.size) for one in heard):
         if lines > _SHOWN_LINES or size > _SHOWN_BYTES:
             reason = (
                 f"{lines:,} lines, {size:,} bytes: recall shows {_SHOWN_LINES} and {_SHOWN_BYTES:,}"

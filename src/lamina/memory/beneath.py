@@ -90,6 +90,8 @@ class Beneath:
                 pieces: list[bytes] = []  # most often one: a file object would cost more than it
                 while limit and (piece := os.read(descriptor, min(size + 1, limit % 2**62))):
                     pieces.append(piece)
+                    if len(piece) == size:
+                        break  # one byte more was asked for, and there is none
                     limit -= len(piece) if limit > 0 else 0
                 return b"".join(pieces)
             finally:
@@ -259,6 +261,8 @@ class Beneath:
         if root is None:
             return None
         try:
+            if len(parts) == 1:  # leads nowhere else, if it is no link
+                return os.open(path, flags | os.O_NOFOLLOW, dir_fd=root)
             if self._openat2:
                 try:
                     return syscalls.openat2(root, path, flags)

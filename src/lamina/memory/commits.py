@@ -1,10 +1,13 @@
-"""A commit of the history as a value, and how it is written into git's form: author and trailers."""
+"""A commit of the history as a value, how it is written into git's form (author and trailers), and the
+packs that many files of one go into."""
 
 from __future__ import annotations
 
+import contextlib
 import re
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from difflib import SequenceMatcher, unified_diff
+from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from lamina.memories import LABEL, BlamedLine, Commit, Note
@@ -139,3 +142,16 @@ def commit_of(commit_id: bytes, git: GitCommit) -> Commit:
         reason=words.strip(),
         marks={key: values[0] for key, values in found.items() if key not in known},
     )
+
+
+@contextlib.contextmanager
+def whole_packs(repository: Path) -> Generator[None]:
+    """Whatever happens meanwhile, a full disk, too little memory, or a kill the last time: no half of
+    a pack is left. The caller holds the history's lock."""
+    try:
+        yield
+    finally:
+        with contextlib.suppress(OSError):
+            for pack in (repository / "objects" / "pack").glob("*.pack"):
+                if not pack.with_suffix(".idx").exists():
+                    pack.unlink()

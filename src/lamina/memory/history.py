@@ -26,7 +26,7 @@ from lamina.errors import MemoryStoreError, UsageError
 from lamina.ledger.places import private_folder
 from lamina.memories import Change, Commit, Note
 from lamina.memory.beneath import TEMPORARY_PREFIX
-from lamina.memory.commits import commit_of, earlier_name, git_commit_of
+from lamina.memory.commits import commit_of, earlier_name, git_commit_of, whole_packs
 from lamina.memory.index import INDEX, without_pointer
 
 if TYPE_CHECKING:
@@ -115,7 +115,8 @@ class History:
                 if blob is not None:
                     new[blob.id] = (blob, None)
             if len(new) > _MANY:
-                store.add_objects([*new.values()])
+                with whole_packs(self.folder):
+                    store.add_objects([*new.values()])
             else:
                 for blob, _ in new.values():
                     store.add_object(blob)
@@ -160,7 +161,8 @@ class History:
         with self._reporting():
             store = cast("Any", self._open().object_store)
             if sum(1 for _ in store._iter_loose_objects()) > limit:  # noqa: SLF001 - no public count
-                store.pack_loose_objects()
+                with whole_packs(self.folder):
+                    store.pack_loose_objects()
 
     # ---- reading
 
@@ -171,9 +173,7 @@ class History:
             if head is None:
                 return {}
             entries = self._open().object_store.iter_tree_contents(self._git_commit(head).tree)
-            return {
-                os.fsdecode(entry.path or b""): (entry.sha or b"").decode() for entry in entries
-            }
+            return {os.fsdecode(one.path or b""): (one.sha or b"").decode() for one in entries}
 
     def content(self, path: str, commit: str = "") -> bytes | None:
         """A file as it was after a commit (the newest if none is named)."""
@@ -450,10 +450,9 @@ def purge_copies(state: Path, paths: Collection[str], said: Collection[bytes]) -
 def _cleaned(path: str, content: bytes | None, paths: Collection[str]) -> bytes | None:
     if content is None or path.rsplit("/", 1)[-1] != INDEX:
         return content
-    folder = path.rpartition("/")[0]
+    folder = path.removesuffix(INDEX)
     for purged in paths:
-        target = purged.removeprefix(f"{folder}/") if folder else purged
-        content = without_pointer(content, target)
+        content = without_pointer(content, purged.removeprefix(folder))
     return content
 
 

@@ -33,7 +33,7 @@ Found: TypeAlias = tuple[Numbers, Counts]  # places, and how often each holds it
 # Dead places are swept out when they are a quarter of all, but not for a handful.
 _SWEEP_SHARE = 0.25
 _SWEEP_FROM = 64
-_MOST_WAITING = 400_000  # bytes; more are counted at once, so that no crowd of numbers piles up
+_MOST_WAITING = 800_000  # bytes; more are counted at once, so that no crowd of numbers piles up
 # New rows are sorted apart from the rest until they are this many and this share of it.
 _APART = 64
 _APART_SHARE = 1 / 16
@@ -81,16 +81,22 @@ class Rows:
         keys = np.frombuffer(memoryview(self._keys)[start:end], dtype=np.uint32)
         return places, keys, np.frombuffer(memoryview(self._counts)[start:end], dtype=np.uint16)
 
+    def at(self, places: Places) -> Rows:
+        """The rows at these places alone."""
+        ends = np.frombuffer(self._ends, dtype=np.uint64).astype(np.intp)
+        sizes = ends[places + 1] - ends[places]
+        last = np.cumsum(sizes)
+        where = np.repeat(ends[places + 1] - last, sizes) + np.arange(last[-1] if len(last) else 0)
+        some = Rows()
+        keys = np.frombuffer(self._keys, dtype=np.uint32)[where]
+        some.extend(sizes, keys, np.frombuffer(self._counts, dtype=np.uint16)[where])
+        return some
+
     def without(self, gone: Collection[int]) -> Rows:
         """All but the rows at these places."""
-        places, keys, counts = self.between(0, len(self))
         stays = np.ones(len(self), dtype=bool)
         stays[list(gone)] = False
-        sizes = np.diff(np.array(self._ends, dtype=np.int64))[stays]
-        here = stays[places]
-        left = Rows()
-        left.extend(sizes, keys[here], counts[here])
-        return left
+        return self.at(np.flatnonzero(stays))
 
     def renamed(self, keys: Numbers) -> Rows:
         """The same rows with other keys, given one after the other."""
@@ -250,16 +256,15 @@ class Postings:
 
     def _numbers_of(self, known: Lexicon, terms: Numbers) -> Numbers:
         """Our own numbers of a lexicon's terms; those that it had before are not looked up again."""
-        if self._met[0] is not known or len(self._met[1]) < len(known.terms):
+        if self._met[0] is not known or len(self._met[1]) < known.many:
             old = self._met[1] if self._met[0] is known else self._met[1][:0]
-            more = np.zeros(len(known.terms) - len(old), dtype=np.uint32)
+            more = np.zeros(known.many - len(old), dtype=np.uint32)
             self._met = known, np.concatenate((old, more))
         numbers = self._met[1]
         new = np.unique(terms[numbers[terms] == 0])
         if len(new):
-            names = [*known.terms]
-            given = [self._words[names[term]] + 1 for term in new.tolist()]
-            numbers[new] = given
+            names = known.terms_from(int(new[0]))
+            numbers[new] = [self._words[names[term]] + 1 for term in (new - new[0]).tolist()]
         return numbers[terms] - np.uint32(1)
 
     def _measure(self, places: Numbers, fields: Numbers, counts: Counts, documents: int) -> None:

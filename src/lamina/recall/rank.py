@@ -163,7 +163,6 @@ class Ranker:
         return True
 
     def _sweep(self) -> None:
-        self._vectors.rows()
         stay = self._postings.sweep()
         self._vectors.keep(stay)
         if len(stay) < len(self._headers.ids):
@@ -180,6 +179,10 @@ class Ranker:
         if slot is not None:
             self._headers.uses[slot] = uses
             self._shares = None
+
+    def work_out(self) -> None:
+        """All that a search would work out, for when nobody waits for it."""
+        self._vectors.rows()
 
     def to_state(self) -> dict[str, Any]:
         """The whole index as plain values."""

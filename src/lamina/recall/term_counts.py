@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 from array import array
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from itertools import accumulate, chain, islice
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -56,9 +56,13 @@ class Lexicon:
         self._lock = threading.Lock()
 
     @property
-    def terms(self) -> Collection[str]:
-        """All terms, by their number."""
-        return self._numbers.keys()
+    def many(self) -> int:
+        """How many terms there are."""
+        return len(self._numbers)
+
+    def terms_from(self, first: int) -> Sequence[str]:
+        """The terms of this number and above."""
+        return [*islice(reversed(self._numbers), len(self._numbers) - first)][::-1]
 
     @property
     def full(self) -> bool:

@@ -172,7 +172,6 @@ class TurnIndex:
 
     def _sweep(self) -> None:
         """Closes the gaps. Sessions go as a whole, so the turn before always moves along."""
-        self._vectors.rows()
         stay = self._postings.sweep()
         self._vectors.keep(stay)
         place = {old: new for new, old in enumerate(stay)}
@@ -197,6 +196,7 @@ class TurnIndex:
 
     def to_state(self) -> dict[str, Any]:
         """The whole index as plain values."""
+        self._vectors.rows()  # every search looks at all of them
         return {
             "ids": self._ids,
             "sessions": sorted(self._sessions, key=self._sessions.__getitem__),

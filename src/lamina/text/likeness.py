@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from array import array
 from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -128,16 +129,31 @@ def contradictions(
     """(path, other path, reason) of two memories that can't both be right, once a pair, from (path,
     head, text) of each of so many. Only sentences about the same thing are held against each other: nearly the
     same words, in the same scope, that differ in a sign, an opposite or a single value."""
+    known: dict[
+        int, Sequence[str]
+    ] = {}  # by the text's hash: the texts themselves are not held on to
+    told: list[tuple[str, str, Sequence[str]]] = []
+    for path, head, text in texts:
+        if (mark := hash(text)) not in known:
+            known[mark] = told_sentences(text, many)
+        told.append((path, head, known[mark]))
+    yield from quarrels(told)
+
+
+def told_sentences(text: str, many: int) -> Sequence[str]:
+    """The sentences of a text, one of so many, that are held against others."""
     most = max(3, min(_MOST_SENTENCES, _MOST_OF_ALL // max(1, many)))
+    return tuple(islice(_sentences(text), most))
+
+
+def quarrels(told: Iterable[tuple[str, str, Sequence[str]]]) -> Iterator[tuple[str, str, str]]:
+    """The same of memories whose sentences are known."""
     heads: list[tuple[str, str]] = []
     spoken: dict[str, list[tuple[int, int]]] = {}  # the same sentence may stand in many memories
-    known: dict[int, list[str]] = {}  # by the text's hash: the texts themselves are not held on to
     place = 0
-    for number, (path, head, text) in enumerate(texts):
+    for number, (path, head, sentences) in enumerate(told):
         heads.append((path, head))
-        if (mark := hash(text)) not in known:
-            known[mark] = list(islice(_sentences(text), most))
-        for sentence in known[mark]:
+        for sentence in sentences:
             spoken.setdefault(sentence, []).append((place, number))
             place += 1
     seen: set[tuple[str, str]] = set()
@@ -152,10 +168,11 @@ def _quarrels(
     heads: Sequence[tuple[str, str]], spoken: Mapping[str, list[tuple[int, int]]]
 ) -> Iterator[tuple[int, int, int, int, str]]:
     """Places of two sentences, the later first, the memories that they stand in, and the reason."""
-    taken_apart = [_taken_apart(one) for one in spoken if not _KEYED.match(one)]
-    about = [one.about for one in taken_apart]
+    sentences = [one for one in spoken if not _KEYED.match(one)]
+    about = [_about(_plain_words(_stripped(one)[1])) for one in sentences]
+    apart = lru_cache(maxsize=4096)(_taken_apart)  # few sentences are like another, some like many
     for first, second, _ in alike_pairs(about, _ALIKE, apart=_MOST_APART):
-        one, other = taken_apart[first], taken_apart[second]
+        one, other = apart(sentences[first]), apart(sentences[second])
         if not _quarrel(one, other):
             continue
         sure = _clearly_about_the_same(one, other)
@@ -278,7 +295,10 @@ def _stripped(sentence: str) -> tuple[str, str, set[str]]:
 
 
 def _plain_words(bare: str) -> frozenset[str]:
-    return frozenset(word.replace("'", "") for word in wording.words(bare))
+    found = wording.words(bare)
+    if "'" in bare or not bare.isascii():
+        return frozenset(word.replace("'", "") for word in found)
+    return frozenset(found)
 
 
 def _about(words: frozenset[str]) -> tuple[str, ...]:
@@ -435,7 +455,10 @@ def _short(sentence: str) -> str:
 
 
 def alike_pairs(
-    sets: Sequence[Collection[str]], least: float, *, apart: int | None = None
+    sets: Sequence[Collection[str]] | Sequence[Collection[int]],
+    least: float,
+    *,
+    apart: int | None = None,
 ) -> list[tuple[int, int, float]]:
     """Every pair (i < j) whose Jaccard likeness is at least `least`, with the likeness, by j, then i; with
     `apart` only those of which each has at most so many words that the other lacks. No set has a word twice.
@@ -446,7 +469,7 @@ def alike_pairs(
     spread = Counter(chain.from_iterable(sets))
     ranks = {word: rank for rank, word in enumerate(sorted(spread, key=lambda w: (spread[w], w)))}
     order = sorted(filter(sets.__getitem__, range(len(sets))), key=lambda one: len(sets[one]))
-    ranked = [sorted(map(ranks.__getitem__, sets[one])) for one in order]
+    ranked = [array("I", sorted(map(ranks.__getitem__, sets[one]))) for one in order]
     by_word: defaultdict[int, list[int]] = defaultdict(list)  # rising
     sharing: list[int] = []
     found: list[tuple[int, int, float]] = []

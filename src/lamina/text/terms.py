@@ -145,14 +145,15 @@ def _short_run_terms(run: str) -> tuple[str, ...]:
 
 
 def _terms_of_run(run: str) -> tuple[str, ...]:
-    if not run.isascii() and (plain := folded(run)) != run:
-        return tuple(term for part in _RUN.findall(plain) for term in _terms_of_run(part))
-    if not run.isascii() and (spaceless := _SPACELESS.findall(run)):
-        rest = _RUN.findall(_SPACELESS.sub(" ", run))
-        return tuple(
-            [term for part in spaceless for term in _pairs(part)]
-            + [term for part in rest for term in _terms_of_run(part)]
-        )
+    if not run.isascii():
+        if (plain := folded(run)) != run:
+            return tuple(term for part in _RUN.findall(plain) for term in _terms_of_run(part))
+        if spaceless := _SPACELESS.findall(run):
+            rest = _RUN.findall(_SPACELESS.sub(" ", run))
+            return tuple(
+                [term for part in spaceless for term in _pairs(part)]
+                + [term for part in rest for term in _terms_of_run(part)]
+            )
     lower = run.lower()
     if lower in STOP_WORDS or len(lower) > LONGEST_WORD:
         return ()

@@ -10,6 +10,8 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
+from itertools import chain
+from typing import cast
 
 from lamina.text.lists import Listed
 
@@ -110,10 +112,10 @@ def stems_of(words: Iterable[str]) -> frozenset[str]:
     """The stems of words as `words` gives them."""
     found = set(map(_stems.__getitem__, words))
     found.discard("")
+    if tuple not in set(map(type, found)):  # as in most texts: not worth a look at each
+        return frozenset(cast("set[str]", found))
     stems = [one for one in found if isinstance(one, str)]
-    if len(stems) < len(found):
-        stems += [pair for pairs in found if not isinstance(pairs, str) for pair in pairs]
-    return frozenset(stems)
+    return frozenset(chain(stems, *(pairs for pairs in found if not isinstance(pairs, str))))
 
 
 _short_stems = lru_cache(maxsize=16_384)(_distinct_stems)
