@@ -152,53 +152,6 @@ def test_what_may_doubt_limit_or_unsay_a_statement_is_never_cut_off(told: str, a
     assert verdict(told + asked, told, "user").decision != "accept"
 
 
-_OF_THEMSELVES = [one for one in _STATEMENTS if not one.startswith("My ")]
-_QUESTIONS = (
-    "What should I pack for the week?",
-    "Can you tell me why the join doubles my rows?",
-    "Welche Museen lohnen sich im Winter?",
-    "明天天气怎么样？",
-)
-_NO_QUESTIONS = (
-    "Is that right?",
-    "Or should we drop it?",
-    "Would you believe it?",
-    "Can you ignore that for now?",
-    "What if all of it were a joke?",
-    "Is my opening line good?",
-    "Does the hero of my novel sound real?",
-    "Fix the login first.",
-    "Stimmt das noch?",
-    "对吗？",
-)
-
-
-@given(st.sampled_from(_OF_THEMSELVES), st.sampled_from(_QUESTIONS))
-def test_a_question_that_changes_nothing_is_left_out(told: str, asked: str) -> None:
-    said = f"{told}. {asked}"
-    assert Message(said).ways()[0] == f"{told}."
-    assert verdict(said, told, "user").decision == "accept"
-    assert verdict(said, asked, "user").decision != "accept"
-
-
-@given(st.sampled_from(_STATEMENTS), st.sampled_from(_NO_QUESTIONS))
-def test_a_sentence_that_may_change_another_stays_with_it(told: str, asked: str) -> None:
-    assert verdict(f"{told}. {asked}", told, "user").decision != "accept"
-
-
-@given(st.sampled_from(_STATEMENTS), st.sampled_from(_QUESTIONS))
-def test_what_may_answer_a_question_is_not_told_without_it(told: str, asked: str) -> None:
-    assert verdict(f"{asked} {told}.", told, "user").decision != "accept"
-
-
-def test_pasted_code_beside_a_statement_takes_nothing_of_it_back() -> None:
-    told = "I'm using Flask 2.3.1 and SQLite 3.39 for my database."
-    said = (
-        f"I need help with it.\n{told}\nHere is a start:\n```python\nx = 1\n\ny = 2\n```\nIt runs."
-    )
-    assert told in Message(own_text(said)).stated()
-
-
 @pytest.mark.parametrize(
     "said",
     [
@@ -213,6 +166,24 @@ def test_pasted_code_beside_a_statement_takes_nothing_of_it_back() -> None:
 )
 def test_what_is_no_clause_that_states_is_not_told_alone(said: str) -> None:
     assert told_before(said) == said
+
+
+_CODE = "```python\nx = 1\n\ny = 2\n```"
+
+
+@given(st.sampled_from(_STATEMENTS))
+def test_pasted_code_takes_nothing_back_and_is_shown(told: str) -> None:
+    amid = Message(own_text(f"{told}.\nHere is a sample of it:\n{_CODE}\nIt runs."))
+    assert f"{told}." in amid.stated()
+    assert amid.ways() == [f"{told}. Here is a sample of it: […] It runs."]
+    last = Message(own_text(f"{told}.\nHere is a sample of it:\n{_CODE}"))
+    assert last.ways() == [f"{told}. Here is a sample of it: […]"]
+
+
+@given(st.sampled_from(_STATEMENTS))
+def test_what_stands_at_an_edge_unannounced_may_limit_the_rest(told: str) -> None:
+    assert Message(own_text(f"{told}.\n{_CODE}")).ways() == []
+    assert Message(own_text(f"{_CODE}\n{told}.")).ways() == []
 
 
 def test_a_question_beside_its_answer_is_no_harm() -> None:

@@ -349,21 +349,19 @@ def test_an_update_too_is_kept_in_the_users_own_words(place: Place) -> None:
     ("words", "content", "kept"),
     [
         ("Remember that I drink tea. Also fix the login.", "A tea drinker: drinks tea.", "I drink tea"),
-        ("I'm vegetarian. What can I cook tonight?", "Vegetarian.", "I'm vegetarian."),
-        ("I'm vegetarian. Can I still have fish?", "Vegetarian.",
-         "I'm vegetarian. (said with: “Can I still have fish?”)"),
-        ("Ich wohne in Graz. Welche Museen lohnen sich?", "Nutzer wohnt in Graz.", "Ich wohne in Graz."),
-        ("I'm a data scientist, mostly pandas. Can you tell me why the join doubles my rows?",
-         "A data scientist who mostly uses pandas.", "I'm a data scientist, mostly pandas."),
-        ("I'm a data scientist, mostly pandas. Fix the join that doubles my rows.",
+        ("I'm vegetarian. What can I cook tonight?", "Vegetarian.",
+         "I'm vegetarian. (said with: “What can I cook tonight?”)"),
+        ("Ich wohne in Graz. Wie wird das Wetter?", "Nutzer wohnt in Graz.",
+         "Ich wohne in Graz. (said with: “Wie wird das Wetter?”)"),
+        ("I'm a data scientist, mostly pandas. Can you tell me why this join doubles my rows?",
          "A data scientist who mostly uses pandas.",
-         "I'm a data scientist, mostly pandas. (said with: “Fix the join that doubles my rows.”)"),
+         "I'm a data scientist, mostly pandas. (said with: “Can you tell me why this join doubles my rows?”)"),
         ("Don't round prices anywhere in this project. The shop goes live in three weeks.",
          "Prices aren't rounded anywhere in this project.",
          "Don't round prices anywhere in this project. The shop goes live in three weeks."),
     ],
 )  # fmt: skip
-def test_a_statement_is_kept_with_all_that_was_typed_but_for_questions_that_change_nothing(
+def test_a_statement_is_kept_with_all_that_was_typed_unless_they_asked_to_remember_just_it(
     place: Place, words: str, content: str, kept: str
 ) -> None:
     kind = "feedback" if "prices" in words else "user"

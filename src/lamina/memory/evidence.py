@@ -47,7 +47,7 @@ _LEAST_TRUSTED: tuple[Origin, ...] = (
 
 _TEMPLATE_WORDS = re.compile(r"\*\*(?:Why|How to apply):?\*\*:?", re.IGNORECASE)
 _WRAPPED = re.compile(r"(?<=[\w,]) ?\n[ \t]*(?=[a-z])")  # a line that goes on in the next
-_LASTING = words("proof.lasting")
+_LASTING, _STORY, _MATERIAL = map(words, ("proof.lasting", "proof.stories", "proof.material"))
 _GOES_ON, _AT_WORK, _SHORT_TURN = 6, 2, 120  # messages of a story, with tools; letters of an answer
 _SOMEBODY = words("proof.user")  # who uses what they build
 _TOPIC = words("proof.topics")  # what a title may call a memory, whatever it says
@@ -209,7 +209,7 @@ def _title_adds(proposal: Proposal, said: Sequence[Message]) -> str:
     title = _spelled(proposal.name, proposal.type)
     topic = _TOPIC.sub(" ", title)
     stems = wording.content_stems(topic)
-    if not stems and not wording.hard_tokens(topic) and not wording.denials(topic):
+    if not stems and not wording.hard_tokens(topic) and not about.denials(topic):
         return ""
     runs = [way for message in said for way in message.ways()]
     # One that is cut must show it: what the rule is limited to may be gone.
@@ -224,7 +224,7 @@ def _title_adds(proposal: Proposal, said: Sequence[Message]) -> str:
     known = [wording.content_stems(one) for one in runs]
     anew = any(one[:_LIKE] == other[:_LIKE] for other in others for said in known for one in said)
     one_word = len(stems) == 1 and not anew and any(stems <= said for said in known)
-    says = wording.denials(title) or find_order(title) or permits(title, "")
+    says = about.denials(title) or find_order(title) or permits(title, "")
     return "" if one_word and not says else title
 
 
@@ -301,8 +301,8 @@ def _messages(item: Evidence, record: Record, session: str) -> Iterator[Message]
     works = "tool" in origins[: 2 * _GOES_ON]
     at_once = len(asked) <= _SHORT_TURN and "tool" not in takewhile("typed".__ne__, origins)
     framed = [*told[: _AT_WORK if works else _GOES_ON], *([asked] if at_once else ())]
-    tale = any(about.STORY.search(one) or classify(one).imagines for one in framed)
-    if tale or (at_once and any(map(about.MATERIAL.search, (*told[:1], asked)))):
+    tale = any(_STORY.search(one) or classify(one).imagines for one in framed)
+    if tale or (at_once and any(map(_MATERIAL.search, (*told[:1], asked)))):
         return
     yield Message("\n\n".join(said), asked=asked, later=later)
 
@@ -391,7 +391,7 @@ def _read_wrongly(proposal: Proposal, vouched: str, claim: str) -> str:
     for line, under in zip(lines, wording.read_under(lines), strict=True):
         if wording.spaced(line) in new and not _TEMPLATE_WORDS.match(line.strip(" -*_")):
             for head in under:
-                if head in known and (not head.startswith(("#", "**")) or wording.negates(head)):
+                if head in known and (not head.startswith(("#", "**")) or about.negates(head)):
                     return head
     return ""
 
@@ -485,7 +485,7 @@ def no_fact(proposal: Proposal, text: str, record: Record) -> str:
         return any(
             _share(one, known := "\n".join([said, *support.days])) >= _NEEDED_SHARE
             and not wording.missing_tokens(one, known)
-            and wording.denials(one) == wording.denials(said)
+            and about.denials(one) == about.denials(said)
             and _share(said, one) >= _NEARLY_ALL  # what limits it must not be gone
             and in_order(one, said)
             for said in typed

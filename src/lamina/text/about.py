@@ -1,10 +1,11 @@
 """Whether a claim is what somebody said: a whole sentence of theirs, or several in a row that can be
-read alone. Pure: text in, a yes out; the lists are in `lists/proof.txt`.
+read alone; and whether it denies. Pure: text in, a yes out; the lists are in `lists/proof.txt`.
 """
 
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -17,6 +18,65 @@ from lamina.text.dates import find_dates
 from lamina.text.lists import Listed, sections, words
 from lamina.text.origins import asks_somebody
 from lamina.text.wishes import limited, main_clause, wish_in
+
+# ---- negations, in sentences and in the names of files
+
+# Words that tell nothing. No negation is among them: a name must never say the opposite.
+_SMALL_WORDS = frozenset(
+    """a an the to of in on at for and or but so is are was be been i im my me we our you your it
+    its this that these with as by from please do does der die das den dem des ein eine einen einem
+    einer und oder aber ich bin du wir ist sind im am zum zur mit bei fuer von auf dass bitte es zu
+    mir dir""".split()  # noqa: SIM905 - a word list
+)
+
+NEGATION = Listed("persons.negation", flags=re.NOFLAG)
+
+# "特别" (especially), "别人" (others), "不过" (but), "不错" (good) and the like deny nothing.
+_CHINESE_NO = Listed("persons.chinese_no", flags=re.NOFLAG)
+
+_APOSTROPHES = re.compile(r"['’‘`´]")
+
+_INTERJECTION = re.compile(r"(?i)^(?:nope|no|nein)[,!.;:–—-]+\s*")  # "No, use pnpm" denies nothing
+
+_TRANSLITERATED = str.maketrans(
+    {"ä": "ae", "ö": "oe", "ü": "ue", "ß": "ss", "Ä": "Ae", "Ö": "Oe", "Ü": "Ue"}
+)
+
+
+def limits(text: str) -> bool:
+    """Does it hold a word that may limit what stands before it, or say where that holds?"""
+    words = tokens(text)
+    return not (_list("joins") | _list("opens") | {"to", "with", "without"}).isdisjoint(words)
+
+
+def negates(text: str) -> bool:
+    """Does it say no, in English, German or Chinese? Made for sentences and for the names of files."""
+    return denials(text) > 0
+
+
+def denials(text: str) -> int:
+    """How often it says no."""
+    return sum(NEGATION.fullmatch(word) is not None for word, _ in plain_words(text))
+
+
+def plain_words(text: str) -> list[tuple[str, bool]]:
+    """The words in order, in plain letters, and whether each tells something."""
+    plain = _CHINESE_NO.sub(" not ", _INTERJECTION.sub("", wording.fold(text)))
+    plain = _APOSTROPHES.sub("", plain).translate(_TRANSLITERATED)
+    plain = unicodedata.normalize("NFKD", plain).encode("ascii", "ignore").decode()
+    found = list(re.finditer(r"[A-Za-z0-9]+", plain))
+    return [
+        (one[0].lower(), one[0].lower() not in _SMALL_WORDS or _is_label(one, found))
+        for one in found
+    ]
+
+
+def _is_label(word: re.Match[str], words: Sequence[re.Match[str]]) -> bool:
+    """The A of "shop A is closed" and of "shop a" is no article."""
+    if word is words[0]:
+        return False
+    return word[0] == "A" or (word[0] == "a" and word is words[-1])
+
 
 # ---- whole sentences: what was said, with nothing cut off and nothing put in
 
@@ -67,12 +127,6 @@ def tokens(text: str) -> tuple[str, ...]:
     while found and found[-1] in ".,;":
         found.pop()
     return tuple(found)
-
-
-def limits(text: str) -> bool:
-    """Does it hold a word that may limit what stands before it, or say where that holds?"""
-    words = tokens(text)
-    return not (_list("joins") | _list("opens") | {"to", "with", "without"}).isdisjoint(words)
 
 
 def same_sentence(claim: str, said: str) -> bool:
@@ -162,8 +216,7 @@ class Message:
 
     def __init__(self, text: str, *, asked: str = "", later: Sequence[str] = ()) -> None:
         self.text = _less_unsaid(text)
-        unsaid = self.text.split() != text.replace("\x00", " ").split()
-        torn = unsaid and leans(without_wish(self.text.strip()))
+        torn = self.text != text and leans(without_wish(self.text.strip()))
         self._later = later  # taken apart only for a claim that is all of it: there may be many
         said = _taken_apart(self.text)
         last = next(iter(wording.sentences(asked)[-1:]), "")
@@ -193,17 +246,11 @@ class Message:
         elif alone:
             around = [self._shown(0, first - 1), self._shown(last + 1, len(said) - 1)]
             rest = " … ".join(filter(None, around))
-            wished = first == last and said[first].wished and not leans(_less(around[1], "lead"))
-            if wished or (not first and self._only_asks(last + 1)):
+            if first == last and said[first].wished and not leans(_less(around[1], "lead")):
                 found.append(told)
             end = "" if told.endswith(_ENDS) else "."
             found.append(f"{told}{end} (said with: “{rest}”)")
         return [*dict.fromkeys([*found, self._shown(0, len(said) - 1)])]
-
-    def _only_asks(self, after: int) -> bool:
-        """Is all that follows these sentences questions that change nothing of them? What was asked
-        before them they may answer."""
-        return all(_is_question(one.text) and _leaves(one.text) for one in self._said[after:])
 
     def holds(self, claim: str, days: Collection[str] = (), *, after: str = "") -> bool:
         """Whether a claim is all of it. `after`: what stands before it in the memory."""
@@ -261,7 +308,7 @@ def _less_unsaid(message: str) -> str:
         if forgets and rest:  # "Forget that we are a bank. Never ask me …" plays a part
             named = named and not _OWN.isdisjoint(tokens(rest[0])[:1])
         if named or (rest and _wishes(rest[0])):
-            kept.append("".join(rest))
+            kept.append("".join(rest) if gone else part)
     return "\n\n".join(kept)
 
 
@@ -277,10 +324,11 @@ def _wishes(sentence: str) -> bool:
 
 
 def _is_cut(text: str, said: Sequence[_Said]) -> bool:
-    """Does something that is not their word stand at the edge, with no blank line between? A line that
-    looks like a program's may say where the rest holds."""
+    """Does something that is not their word stand at the edge, with no blank line between and unannounced?
+    A line that looks like a program's may say where the rest holds."""
     before, after = (text[: said[0].start], text[said[-1].end :]) if said else ("", "")
-    return "\x00" in before.rpartition("\n\n")[2] + after.partition("\n\n")[0]
+    after = "" if said and said[-1].text.endswith((":", "：")) else after.partition("\n\n")[0]
+    return "\x00" in before.rpartition("\n\n")[2] + after
 
 
 @lru_cache(maxsize=256)
@@ -406,22 +454,10 @@ def told_before(sentence: str) -> str:
     if joint is None:
         return sentence
     told, rest = sentence[: joint.start()].rstrip(), sentence[joint.end() :]
+    on_it = _ON_THAT.search(rest) and not _HELPS.search(rest)
+    turns = on_it or _MAY_TURN.search(rest) or len(tokens(rest)) < _ASKS_SOMETHING
     whole = _SPEAKER.search(told) and not (_NO_CLAUSE.search(told) or classify(told).asks)
-    return told if whole and _leaves(rest) and _states(told) else sentence
-
-
-def _leaves(request: str) -> bool:
-    """Does a request neither doubt, limit nor take back what stands beside it?"""
-    on_it = _ON_THAT.search(request) and not _HELPS.search(request)
-    turns = on_it or _MAY_TURN.search(request) or len(tokens(request)) < _ASKS_SOMETHING
-    return not turns
-
-
-def _is_question(sentence: str) -> bool:
-    """Does it ask about something else than what was said, and play no part?"""
-    kind, asks = classify(sentence), sentence.endswith(("?", "？"))
-    unsaid = kind.forgets or kind.imagines or kind.keeps or leans(_less(sentence, "lead"))
-    return asks and not (unsaid or STORY.search(sentence) or MATERIAL.search(sentence))
+    return told if whole and not turns and _states(told) else sentence
 
 
 _ASKED_AFTER, _NO_CLAUSE, _DOUBTS = (
@@ -432,7 +468,6 @@ _HELPS, _MAY_TURN, _ON_THAT, _SPEAKER = (
 )
 _JOINT, _ANSWERS, _AS_RULE = (Listed(f"proof.{one}") for one in ("joint", "answers", "rules_zh"))
 _WONDERS = Listed("own_words.WONDERS")
-STORY, MATERIAL = words("proof.stories"), words("proof.material")
 
 
 def _stands_alone(sentence: str) -> bool:
