@@ -1119,3 +1119,21 @@ def test_a_statement_in_a_form_that_nobody_foresaw_is_kept_if_it_reads_as_if_it_
 )
 def test_what_only_looks_like_such_a_statement_is_not(said: str) -> None:
     assert extract([typed(said)], now=NOW) == []
+
+
+PLAIN = Path(__file__).parents[1] / "data" / "plain_forms.tsv"
+
+
+@pytest.mark.spec("L5.8")
+def test_what_people_say_first_is_kept_without_a_model_and_its_near_misses_are_not() -> None:
+    lines = PLAIN.read_text("utf-8").splitlines()
+    rows = [line.split("\t") for line in lines if line[0] not in "#!"]
+    wrong: list[str] = []
+    for _, kind, _, said in rows:
+        against = said.startswith(("No,", "Nein,", "不对"))
+        before = [answer("I used port 8080 in the tests.")] if against else []
+        found = extract([*before, typed(said, uuid="u")], now=NOW, session="s")
+        taken = [one.type for one in found if kept(one, trusting(said)).decision == "accept"]
+        if taken != ([] if kind == "-" else [kind]):
+            wrong.append(f"{said} {taken}")
+    assert not wrong

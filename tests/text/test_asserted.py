@@ -12,7 +12,7 @@ from lamina.memory.gate import GateContext, decide
 from lamina.messages import Origin
 from lamina.text.about import Message, told_before, without_wish
 from lamina.text.asks import question_in, told
-from lamina.text.own_words import speaks_of
+from lamina.text.own_words import own_text, speaks_of
 from lamina.text.wishes import wish_in
 
 pytestmark = pytest.mark.spec("L5.6")
@@ -166,6 +166,24 @@ def test_what_may_doubt_limit_or_unsay_a_statement_is_never_cut_off(told: str, a
 )
 def test_what_is_no_clause_that_states_is_not_told_alone(said: str) -> None:
     assert told_before(said) == said
+
+
+_CODE = "```python\nx = 1\n\ny = 2\n```"
+
+
+@given(st.sampled_from(_STATEMENTS))
+def test_pasted_code_takes_nothing_back_and_is_shown(told: str) -> None:
+    amid = Message(own_text(f"{told}.\nHere is a sample of it:\n{_CODE}\nIt runs."))
+    assert f"{told}." in amid.stated()
+    assert amid.ways() == [f"{told}. Here is a sample of it: […] It runs."]
+    last = Message(own_text(f"{told}.\nHere is a sample of it:\n{_CODE}"))
+    assert last.ways() == [f"{told}. Here is a sample of it: […]"]
+
+
+@given(st.sampled_from(_STATEMENTS))
+def test_what_stands_at_an_edge_unannounced_may_limit_the_rest(told: str) -> None:
+    assert Message(own_text(f"{told}.\n{_CODE}")).ways() == []
+    assert Message(own_text(f"{_CODE}\n{told}.")).ways() == []
 
 
 def test_a_question_beside_its_answer_is_no_harm() -> None:

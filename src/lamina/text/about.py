@@ -308,7 +308,7 @@ def _less_unsaid(message: str) -> str:
         if forgets and rest:  # "Forget that we are a bank. Never ask me …" plays a part
             named = named and not _OWN.isdisjoint(tokens(rest[0])[:1])
         if named or (rest and _wishes(rest[0])):
-            kept.append("".join(rest))
+            kept.append("".join(rest) if gone else part)
     return "\n\n".join(kept)
 
 
@@ -324,10 +324,11 @@ def _wishes(sentence: str) -> bool:
 
 
 def _is_cut(text: str, said: Sequence[_Said]) -> bool:
-    """Does something that is not their word stand at the edge, with no blank line between? A line that
-    looks like a program's may say where the rest holds."""
+    """Does something that is not their word stand at the edge, with no blank line between and unannounced?
+    A line that looks like a program's may say where the rest holds."""
     before, after = (text[: said[0].start], text[said[-1].end :]) if said else ("", "")
-    return "\x00" in before.rpartition("\n\n")[2] + after.partition("\n\n")[0]
+    after = "" if said and said[-1].text.endswith((":", "：")) else after.partition("\n\n")[0]
+    return "\x00" in before.rpartition("\n\n")[2] + after
 
 
 @lru_cache(maxsize=256)
