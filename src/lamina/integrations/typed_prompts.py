@@ -10,9 +10,11 @@ from collections.abc import Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
+from lamina.config import Config
+from lamina.ledger.edits import message
+from lamina.ledger.log import LogFile, encode, read
 from lamina.ledger.places import (
     find_project_folder,
     private_folder,
@@ -21,10 +23,7 @@ from lamina.ledger.places import (
     write_private,
 )
 from lamina.memory import canonical_root
-
-if TYPE_CHECKING:
-    from lamina.config import Config
-    from lamina.messages import Json
+from lamina.messages import Json
 
 _RECENT = 4  # sessions of a project that may be under way at once …
 _UNDER_WAY = 86_400.0  # … if somebody typed into them so many seconds ago at most
@@ -46,18 +45,10 @@ def file_of(config: Config, client: str, session: str) -> Path:
 
 def record(config: Config, client: str, session: str, said: str, now: float) -> None:
     """Keep what the person typed."""
-    from lamina.ledger.log import LogFile, encode
-
     project_folder(config.own_home, canonical_root(config.project))
     private_folder(folder_of(config))
-    entry: dict[str, Any] = {
-        "kind": "message",
-        "role": "user",
-        "uuid": str(uuid4()),
-        "ts": datetime.fromtimestamp(now, UTC).isoformat(),
-        "content": [{"type": "text", "text": said}],
-        "origins": ["typed"],
-    }
+    when = datetime.fromtimestamp(now, UTC).isoformat()
+    entry = message("user", said, "typed", uuid=str(uuid4()), ts=when)
     log, _ = LogFile.open(file_of(config, client, session))
     try:
         log.write(encode(entry) + b"\n")
@@ -103,6 +94,4 @@ def _looked(file: Path) -> int:
 
 
 def _entries(file: Path) -> Sequence[Json]:
-    from lamina.ledger.log import read
-
     return read(file).entries if file.is_file() else ()
