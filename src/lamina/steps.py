@@ -264,9 +264,14 @@ async def run_tools(state: State, response: Response) -> bool:
     calls = response.tool_uses
     specs = [state.spec_of(str(call.get("name"))) for call in calls]
     beside = [c for c, spec in zip(calls, specs, strict=True) if spec is None or spec.parallel]
+
+    async def run_within(call: Block) -> None:
+        async with room:
+            await _run(state, call, notes, done)
+
     async with anyio.create_task_group() as group:
         for call in beside:
-            group.start_soon(_run_within, state, call, notes, done, room)
+            group.start_soon(run_within, call)
     for call in calls:
         if call not in beside:
             await _run(state, call, notes, done)
@@ -294,17 +299,6 @@ async def _instructions(state: State, calls: Sequence[Block]) -> None:
             state.instructions += files
             state.standing.append(words)
             state.say(words, "system", instructions=files)
-
-
-async def _run_within(
-    state: State,
-    call: Block,
-    notes: list[HookResult],
-    done: list[Block],
-    room: anyio.CapacityLimiter,
-) -> None:
-    async with room:
-        await _run(state, call, notes, done)
 
 
 async def _run(state: State, call: Block, notes: list[HookResult], done: list[Block]) -> None:

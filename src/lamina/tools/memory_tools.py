@@ -21,7 +21,7 @@ import anyio.to_thread
 from lamina.errors import GateRefused, MemoryStoreError, ToolError
 from lamina.ledger.places import failing_as
 from lamina.memories import MEMORY_TYPES, Forgotten, Memory, MemoryType, Outcome, Parted, Proposal
-from lamina.memory import file_name, read_header, read_topic, title_of
+from lamina.memory import and_kept_away, file_name, not_forgotten, read_header, read_topic, title_of
 from lamina.messages import Json
 from lamina.ports import MemoryStore, ToolContext, ToolOutcome, ToolSpec
 from lamina.text.asks import forget_wish
@@ -71,8 +71,6 @@ class Forget:
 
     def forget(self, wish: str, call: str, entries: Sequence[Json]) -> Forgotten:
         """Forget what these words mean, if the entries show that the user wants it."""
-        from lamina.memory import and_kept_away, not_forgotten
-
         found = self.store.meant(wish)
         if found.fit == "certain":
             return self._forget_one(found.memories[0], found.part, call, entries)
