@@ -96,6 +96,18 @@ def out_json(value: Any, *, pretty: bool | None = None) -> None:
     sys.stdout.write(text.encode("utf-8", "replace").decode() + "\n")
 
 
+def picked(one: object, names: str) -> dict[str, Any]:
+    """Some fields of a value, for JSON."""
+    return {name: getattr(one, name) for name in names.split()}
+
+
+def out_bytes(content: bytes) -> None:
+    """A result byte for byte."""
+    sys.stdout.flush()
+    sys.stdout.buffer.write(content)
+    sys.stdout.buffer.flush()
+
+
 def out_result(value: Any, words: str, *, as_json: bool) -> None:
     """A result for a program, or in words for a person."""
     if as_json:
