@@ -24,17 +24,7 @@ from lamina.cli.context import parts_of
 from lamina.cli.dream import running, stop
 from lamina.cli.memory_reports import show_recalls
 from lamina.cli.sessions import compaction_sentence
-from lamina.cli.terminal import (
-    harmless,
-    note,
-    one_line,
-    out,
-    plural,
-    style,
-    table,
-    width,
-    wrapped,
-)
+from lamina.cli.terminal import harmless, note, one_line, out, plural, style, table, width, wrapped
 from lamina.config import Config
 from lamina.config.table import NO_MODEL
 from lamina.errors import LaminaError, UsageError

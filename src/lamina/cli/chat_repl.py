@@ -51,14 +51,7 @@ from lamina.cli.terminal import (
 from lamina.config import Config
 from lamina.config.table import NO_MODEL
 from lamina.errors import LaminaError
-from lamina.events import (
-    Event,
-    LayerActed,
-    PermissionRefused,
-    TextDelta,
-    ToolFinished,
-    ToolStarted,
-)
+from lamina.events import Event, LayerActed, PermissionRefused, TextDelta, ToolFinished, ToolStarted
 from lamina.layers import dream
 from lamina.ledger.places import private_folder
 from lamina.memory import team_news

@@ -305,71 +305,53 @@ def _call(tool: str, **given: str) -> dict[str, Any]:
     return {"name": tool, "input": given}
 
 
-def _says(text: str, *calls: dict[str, Any]) -> dict[str, Any]:
-    return {"text": text, "tool_use": list(calls)}
+def _says(text: str, *calls: dict[str, Any], **expected: Any) -> Step:
+    """An answer, and what its request is expected to hold."""
+    said = {"text": text} if text else {}
+    return Step({**said, "tool_use": list(calls)} if calls else text, expected)
 
 
-def _first(python: str) -> list[Any]:
+def _first(python: str) -> list[Step]:
     test = _call("Bash", command=f"{shlex.quote(python)} -m unittest -q")
     wrong, rounded = "(1 + discount / 100)", "round((1 - discount / 100), 2)"
     fix = _call("Edit", file_path="cart.py", old_string=wrong, new_string=rounded)
     plain = {**fix["input"], "old_string": rounded, "new_string": "(1 - discount / 100)"}
+    read, tools = _call("Read", file_path="cart.py"), ["Read", "Edit", "Bash"]
+    begin = "I'll run the tests and read the code."
+    fixed = "Fixed in cart.py:6: the discount is now subtracted, and the factor rounded. "
+    done = "Done: nothing is rounded, and the tests pass."
+    failed = ["FAILED", "def total"]
     return [
-        Step(
-            _says(
-                "I'll run the tests and read the code.", test, _call("Read", file_path="cart.py")
-            ),
-            {"last_user": "discount test fails", "tools": ["Read", "Edit", "Bash"]},
+        _says(begin, test, read, last_user="discount test fails", tools=tools),
+        _says("The discount is added instead of subtracted.", fix, last_result=failed, prefix=True),
+        _says("", test, prefix=True),
+        _says(f"{fixed}Both tests pass.", last_result="OK", prefix=True),
+        _says(
+            "Without rounding, then.", _call("Edit", **plain), last_user="don't round", prefix=True
         ),
-        Step(
-            _says("The discount is added instead of subtracted.", fix),
-            {"last_result": ["FAILED", "def total"], "prefix": True},
-        ),
-        Step({"tool_use": test}, {"prefix": True}),
-        Step(
-            "Fixed in cart.py:6: the discount is now subtracted, and the factor rounded. "
-            "Both tests pass.",
-            {"last_result": "OK", "prefix": True},
-        ),
-        Step(
-            _says("Without rounding, then.", _call("Edit", **plain)),
-            {"last_user": "don't round", "prefix": True},
-        ),
-        Step({"tool_use": test}, {"prefix": True}),
-        Step(
-            "Done: nothing is rounded, and the tests pass.", {"last_result": "OK", "prefix": True}
-        ),
+        _says("", test, prefix=True),
+        _says(done, last_result="OK", prefix=True),
     ]
 
 
-def _second() -> list[Any]:
+def _second() -> list[Step]:
+    cat = _call("Bash", command="cat orders.log")
     search = _call("Grep", pattern="REJECTED", path="orders.log", output_mode="count")
+    long = "The log is long, so it went to disk; I'll search it."
+    found = "Yes: ten orders were rejected for a negative discount, which is the same sign error."
     return [
-        Step(
-            _says("Let me look at the log.", _call("Bash", command="cat orders.log")),
-            {"last_user": "orders.log"},
-        ),
-        Step(
-            _says("The log is long, so it went to disk; I'll search it.", search),
-            {"last_result": "<persisted-output>", "prefix": True},
-        ),
-        Step(
-            "Yes: ten orders were rejected for a negative discount, which is the same sign error.",
-            {"last_result": "10", "prefix": True},
-        ),
+        _says("Let me look at the log.", cat, last_user="orders.log"),
+        _says(long, search, last_result="<persisted-output>", prefix=True),
+        _says(found, last_result="10", prefix=True),
     ]
 
 
-def _third() -> list[Any]:
+def _third() -> list[Step]:
+    look = _call("Glob", pattern="*.py")
+    said = "No. You said not to round prices anywhere in this project."
     return [
-        Step(
-            _says("Let me see what you told me.", _call("Glob", pattern="*.py")),
-            {"last_user": "round prices"},
-        ),
-        Step(
-            "No. You said not to round prices anywhere in this project.",
-            {"contains": ["Memory (saved", "round prices"], "prefix": True},
-        ),
+        _says("Let me see what you told me.", look, last_user="round prices"),
+        _says(said, contains=["Memory (saved", "round prices"], prefix=True),
     ]
 
 

@@ -18,13 +18,11 @@ from lamina.cli.terminal import (
     StatusLine,
     harmless,
     note,
-    one_line,
     out,
+    out_decisions,
     out_json,
     picked,
     plural,
-    table,
-    width,
 )
 from lamina.config import Config
 from lamina.errors import GateRefused, UsageError
@@ -160,12 +158,7 @@ def _show(args: argparse.Namespace, config: Config, files: Sequence[Path]) -> No
     if not rows:
         note("The rules find nothing new to remember.")
         return
-    room = max(20, width() - 60)
-    cells = [
-        [row["decision"], row["path"], one_line(row["reason"] or row["description"], room)]
-        for row in rows
-    ]
-    out(table(cells))
+    out_decisions([{**row, "reason": row["reason"] or row["description"]} for row in rows], 60)
 
 
 def _proposed(config: Config, file: Path) -> dict[str, Any]:

@@ -21,13 +21,13 @@ from lamina.cli.chat_events import adopted
 from lamina.cli.memory_history import edited_text, kept_if_refused
 from lamina.cli.options import add_verb, begin_group, command, config_of, count, flag, option
 from lamina.cli.terminal import (
-    fitted,
     harmless,
     moment,
     note,
     one_line,
     out,
     out_bytes,
+    out_fitted,
     out_json,
     picked,
     plural,
@@ -235,7 +235,7 @@ def _list(args: argparse.Namespace, store: MemoryStore) -> None:
         for one in shown
     ]
     if rows:
-        out(fitted(rows, ["type", "file", "changed", "what"], width(), gives_way=(2, 0), cut=3))
+        out_fitted(rows, ["type", "file", "changed", "what"], gives_way=(2, 0), cut=3)
     if not args.quiet:
         _list_remarks(store, len(memories) - len(shown), store.unreadable(), empty=not memories)
 

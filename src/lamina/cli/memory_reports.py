@@ -15,17 +15,16 @@ from typing import TYPE_CHECKING, Any
 from lamina.cli.options import add_verb, count, flag, optional
 from lamina.cli.terminal import (
     Progress,
-    fitted,
     harmless,
     note,
     one_line,
     out,
+    out_fitted,
     out_json,
     picked,
     plural,
     style,
     table,
-    width,
 )
 from lamina.config import Config
 from lamina.errors import UsageError
@@ -96,7 +95,7 @@ def search(args: argparse.Namespace, store: MemoryStore) -> None:
             for (_, memory), chance in zip(found, likely, strict=True)
         ]
         heading = ["chance", "type", "file", "what"]
-        out(fitted(rows, heading, width(), gives_way=(1, 0), cut=3))
+        out_fitted(rows, heading, gives_way=(1, 0), cut=3)
     else:
         note("Nothing found.")
 

@@ -16,17 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from lamina.cli.options import add_verb, command, flag
-from lamina.cli.terminal import (
-    harmless,
-    note,
-    one_line,
-    out,
-    out_json,
-    out_result,
-    plural,
-    table,
-    width,
-)
+from lamina.cli.terminal import harmless, note, out, out_decisions, out_json, out_result, plural
 from lamina.config import Config
 from lamina.errors import GateRefused, InboxFull, LaminaError, SaidAlready, UsageError
 from lamina.ledger.places import failing_as
@@ -94,8 +84,7 @@ def take_over(args: argparse.Namespace, config: Config, store: MemoryStore) -> N
     if args.json:
         out_json(rows)
         return
-    room = max(20, width() - 50)
-    out(table([[row["decision"], row["path"], one_line(row["reason"], room)] for row in rows]))
+    out_decisions(rows, 50)
     if not args.quiet:
         _remark(args, rows)
 
