@@ -23,6 +23,7 @@ from contextlib import AbstractContextManager, AsyncExitStack, ExitStack
 from dataclasses import dataclass, replace
 from functools import partial, wraps
 from pathlib import Path
+from types import TracebackType
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, cast, overload
 
 import anyio
@@ -375,11 +376,16 @@ class Opening:
             self._stack = stack.pop_all()
             return session
 
-    async def __aexit__(self, *raised: object) -> bool | None:
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> bool | None:
         try:
-            return await self._stack.__aexit__(*raised)
+            return await self._stack.__aexit__(kind, error, trace)
         except BaseExceptionGroup as group:
-            if alone(group) is raised[1]:
+            if alone(group) is error:
                 return False  # the caller's own error, as it was raised
             raise
 
@@ -393,8 +399,13 @@ class Opening:
             self._sync = stack.pop_all()
             return SyncSession(session, portal)
 
-    def __exit__(self, *raised: object) -> bool | None:
-        return self._sync.__exit__(*raised)
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> bool | None:
+        return self._sync.__exit__(kind, error, trace)
 
 
 class _Ending:

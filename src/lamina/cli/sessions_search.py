@@ -33,7 +33,6 @@ from lamina.ledger.edits import written_at
 from lamina.ledger.places import find_project_folder
 from lamina.messages import Json
 from lamina.recall import chances, transcripts
-from lamina.recall.scoring import question_terms
 from lamina.recall.transcripts import FoundMessage, TranscriptIndex
 from lamina.tools.grep import find_ripgrep
 
@@ -405,6 +404,8 @@ def _is_plain(sign: str, *, folds: bool) -> bool:
 
 
 def search(args: argparse.Namespace, config: Config) -> int:
+    from lamina.recall.scoring import question_terms  # it loads numpy: the other verbs need none
+
     words = " ".join(args.words)
     if not question_terms(words):
         raise UsageError(
