@@ -34,10 +34,11 @@ def run(args: argparse.Namespace) -> None:
         more = touched(places, args.file, [item.path for item in found.loaded])
         found = Instructions((*found.loaded, *more.loaded), (*found.skipped, *more.skipped))
     if args.json:
-        sizes = [{"bytes": item.size, "characters": len(item.text)} for item in found.loaded]
         loaded = [
-            {**picked(item, "path scope"), **size, **picked(item, "why warnings")}
-            for item, size in zip(found.loaded, sizes, strict=True)
+            picked(item, "path scope")
+            | {"bytes": item.size, "characters": len(item.text)}
+            | picked(item, "why warnings")
+            for item in found.loaded
         ]
         out_json({"loaded": loaded, "skipped": [picked(one, "path why") for one in found.skipped]})
     elif args.text:

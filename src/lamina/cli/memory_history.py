@@ -194,8 +194,10 @@ def _blame(args: argparse.Namespace, store: MemoryStore, history: MemoryHistory)
     if not lines:
         store.read_bytes(path)  # raises if there is none
     if args.json:
-        rows = [(line.number, line.text, as_json(line.commit)) for line in lines]
-        out_json([dict(zip(("line", "text", "commit"), row, strict=True)) for row in rows])
+        rows = [
+            {"line": one.number, "text": one.text, "commit": as_json(one.commit)} for one in lines
+        ]
+        out_json(rows)
         return
     mtime = store.mtime(path)
     for line in lines:

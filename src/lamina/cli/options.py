@@ -148,13 +148,12 @@ def count(word: str) -> int:
 
 
 _AGO = re.compile(r"(\d{1,6})\s*([mhdw])")
-_TIMES = "2026-11-01, 12h, 3d, 2w, yesterday"
 _UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
 
 def add_times(parser: argparse.ArgumentParser) -> None:
     """`--since` and `--until`."""
-    option(parser, "--since TIME", f"from then on: {_TIMES}", type=since)
+    option(parser, "--since TIME", "from then on: 2026-11-01, 12h, 3d, 2w, yesterday", type=since)
     option(parser, "--until TIME", "up to then, that day included", type=until)
 
 
