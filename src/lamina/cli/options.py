@@ -76,7 +76,7 @@ def add_verb(
     return parser
 
 
-def flag(parser: Any, name: str, help: str, **more: Any) -> None:  # noqa: A002 - argparse's own name
+def flag(parser: Any, name: str, help: str, **more: Any) -> None:  # noqa: A002
     """An option that is there or not."""
     parser.add_argument(name, action="store_true", help=help, **more)
 
