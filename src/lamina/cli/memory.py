@@ -1,6 +1,6 @@
 """`lamina memory`: list, show, add, edit, rename, forget and pin memories; the other verbs
-are in `memory_reports`, `memory_history` and `memory_transfer`. Every change goes through the store and
-its gate, as the user's own word.
+are in `memory_reports`, `memory_history` and `memory_transfer`. Every change goes through the store
+and its gate, as the user's own word.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""`lamina memory log | diff | blame | undo | restore | inbox`: the changes of the memories, those that
-were made and those that wait for a review; and the editor in which people write memories. Records first
-what was changed outside Lamina; writes through the store, and temporary files for the editor.
+"""`lamina memory log | diff | blame | undo | restore | inbox`: the changes of the memories, those
+that were made and those that wait for a review; and the editor in which people write memories.
+Records first what was changed outside Lamina; writes through the store, and temporary files for the
+editor.
 """
 
 from __future__ import annotations

@@ -40,11 +40,9 @@ lamina spend --by model --json
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    groups, words = (
-        ("layer", "day", "session", "model", "project"),
-        "day, session, model or project",
-    )
-    parser.add_argument("--by", choices=groups, default="layer", help=f"layer, {words} (layer)")
+    groups = ("layer", "day", "session", "model", "project")
+    about = "layer, day, session, model or project (layer)"
+    parser.add_argument("--by", choices=groups, default="layer", help=about)
     flag(parser, "--health", "how cache, layers and memory do in this project")
 
 
