@@ -16,7 +16,7 @@ from lamina.messages import Usage
 @dataclass_transform(frozen_default=True)
 @dataclass(frozen=True)
 class Event:
-    """Anything that a session reports. What inherits it is a frozen dataclass, known by its kind."""
+    """Anything that a session reports. What inherits it is a frozen dataclass, told by kind."""
 
     kind: ClassVar[Any] = "event"  # in each event a literal, by which type checkers tell them apart
 
