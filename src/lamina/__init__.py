@@ -24,24 +24,14 @@ if TYPE_CHECKING:
     from lamina.tools.functions import tool
 
 _HOMES = {
-    "AsyncMemory": "lamina.integrations.library",
-    "Capabilities": "lamina.ports",
-    "LaminaError": "lamina.errors",
-    "Ledger": "lamina.ledger.record",
-    "Memory": "lamina.integrations.library",
-    "Model": "lamina.ports",
-    "Reply": "lamina.session",
-    "Request": "lamina.messages",
-    "Response": "lamina.messages",
-    "Session": "lamina.session",
-    "Status": "lamina.session",
-    "Tool": "lamina.ports",
-    "ToolContext": "lamina.ports",
-    "ToolOutcome": "lamina.ports",
-    "ToolSpec": "lamina.ports",
-    "Usage": "lamina.messages",
-    "tool": "lamina.tools.functions",
-    "wrap": "lamina.integrations.wrap",
+    "lamina.errors": ("LaminaError",),
+    "lamina.integrations.library": ("AsyncMemory", "Memory"),
+    "lamina.integrations.wrap": ("wrap",),
+    "lamina.ledger.record": ("Ledger",),
+    "lamina.messages": ("Request", "Response", "Usage"),
+    "lamina.ports": ("Capabilities", "Model", "Tool", "ToolContext", "ToolOutcome", "ToolSpec"),
+    "lamina.session": ("Reply", "Session", "Status"),
+    "lamina.tools.functions": ("tool",),
 }
 
 __all__ = [
@@ -70,9 +60,10 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     from importlib import import_module
 
-    if name not in _HOMES:
-        raise AttributeError(f"module 'lamina' has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name]), name)
+    for home, names in _HOMES.items():
+        if name in names:
+            return getattr(import_module(home), name)
+    raise AttributeError(f"module 'lamina' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

@@ -8,33 +8,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, ClassVar, Literal, TypeAlias, TypeVar
+from typing import Any, ClassVar, Literal, TypeAlias, dataclass_transform
 
 from lamina.messages import Usage
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass_transform(frozen_default=True)
+@dataclass(frozen=True)
 class Event:
-    """Anything that a session reports."""
+    """Anything that a session reports. What inherits it is a frozen dataclass, told by kind."""
 
     kind: ClassVar[Any] = "event"  # in each event a literal, by which type checkers tell them apart
+
+    def __init_subclass__(cls) -> None:
+        EVENTS[cls.kind] = dataclass(frozen=True)(cls)
 
     def to_json(self) -> dict[str, Any]:
         return {"kind": self.kind, **asdict(self)}
 
 
-E = TypeVar("E", bound=Event)
-
 EVENTS: dict[str, type[Event]] = {}
 
 
-def _event(cls: type[E]) -> type[E]:
-    EVENTS[cls.kind] = cls
-    return cls
-
-
-@_event
-@dataclass(frozen=True, slots=True)
 class TurnStarted(Event):
     """A user's message was recorded and its turn begins."""
 
@@ -56,8 +51,6 @@ TurnEnd = Literal[
 ]
 
 
-@_event
-@dataclass(frozen=True, slots=True)
 class TurnEnded(Event):
     """The turn is over; why: end_turn, unanswered (no model, and no rule that helps), refusal (by the
     model), max_calls, max_tokens, stopped by a hook, blocked (the context is full), cancelled, error."""
@@ -67,8 +60,6 @@ class TurnEnded(Event):
     reason: TurnEnd
 
 
-@_event
-@dataclass(frozen=True, slots=True)
 class TextDelta(Event):
     """Text that the model streams."""
 
@@ -76,8 +67,6 @@ class TextDelta(Event):
     text: str
 
 
-@_event
-@dataclass(frozen=True, slots=True)
 class ThinkingDelta(Event):
     """Thinking that the model streams."""
 
@@ -85,8 +74,6 @@ class ThinkingDelta(Event):
     text: str
 
 
-@_event
-@dataclass(frozen=True, slots=True)
 class StreamRestarted(Event):
     """A broken stream starts again: what was streamed of this answer is void."""
 
@@ -94,8 +81,6 @@ class StreamRestarted(Event):
     reason: str
 
 
-@_event
-@dataclass(frozen=True, slots=True)
 class Retrying(Event):
     """A model call failed for now and is tried again."""
 
@@ -105,8 +90,6 @@ class Retrying(Event):
     reason: str
 
 
-@_event
-@dataclass(frozen=True, slots=True)
 class AttemptBroke(Event):
     """A model call ended before its answer did; what the provider had counted by then is booked."""
 
@@ -116,8 +99,6 @@ class AttemptBroke(Event):
     cost: float = 0.0
 
 
-@_event
-@dataclass(frozen=True, slots=True)
 class ModelCalled(Event):
     """A call to a model ended and was booked."""
 
@@ -129,8 +110,6 @@ class ModelCalled(Event):
     seconds: float = 0.0
 
 
-@_event
-@dataclass(frozen=True, slots=True)
 class OutputContinued(Event):
     """The answer was cut off; how it goes on: raised (limit) or continued."""
 
@@ -139,8 +118,6 @@ class OutputContinued(Event):
     attempt: int
 
 
-@_event
-@dataclass(frozen=True, slots=True)
 class PromptRecovered(Event):
     """The provider said that the prompt is too long; what made room."""
 
@@ -148,8 +125,6 @@ class PromptRecovered(Event):
     how: str
 
 
-@_event
-@dataclass(frozen=True, slots=True)
 class ToolStarted(Event):
     """A tool begins."""
 
@@ -159,8 +134,6 @@ class ToolStarted(Event):
     input: dict[str, Any]
 
 
-@_event
-@dataclass(frozen=True, slots=True)
 class ToolFinished(Event):
     """A tool ended; its result is in the record."""
 
@@ -173,8 +146,6 @@ class ToolFinished(Event):
     refused: bool = False  # by the gate or a permission
 
 
-@_event
-@dataclass(frozen=True, slots=True)
 class PermissionRefused(Event):
     """A tool call was refused, and the rule that did it."""
 
@@ -183,8 +154,6 @@ class PermissionRefused(Event):
     reason: str
 
 
-@_event
-@dataclass(frozen=True, slots=True)
 class HookRan(Event):
     """A hook ended."""
 
@@ -195,8 +164,6 @@ class HookRan(Event):
     seconds: float = 0.0
 
 
-@_event
-@dataclass(frozen=True, slots=True)
 class LayerActed(Event):
     """A layer changed the view: what it did and the tokens that it saved."""
 
@@ -207,8 +174,6 @@ class LayerActed(Event):
     count: int = 1
 
 
-@_event
-@dataclass(frozen=True, slots=True)
 class LayerFailed(Event):
     """A layer failed; it is booked and skipped, the next one serves."""
 
@@ -217,8 +182,6 @@ class LayerFailed(Event):
     error: str
 
 
-@_event
-@dataclass(frozen=True, slots=True)
 class CacheBroke(Event):
     """The provider's cache read less than expected, and why."""
 
@@ -229,8 +192,6 @@ class CacheBroke(Event):
     registered: bool = False
 
 
-@_event
-@dataclass(frozen=True, slots=True)
 class Warned(Event):
     """Something that the user should know, in one sentence."""
 
@@ -238,8 +199,6 @@ class Warned(Event):
     message: str
 
 
-@_event
-@dataclass(frozen=True, slots=True)
 class BackgroundChanged(Event):
     """A background task changed its state: started, done, failed, cancelled, deferred."""
 
@@ -249,8 +208,6 @@ class BackgroundChanged(Event):
     detail: str = ""
 
 
-@_event
-@dataclass(frozen=True, slots=True)
 class AgentChanged(Event):
     """An agent was started, or ended: running, done, failed, stopped, cancelled."""
 
@@ -262,8 +219,6 @@ class AgentChanged(Event):
     detail: str = ""
 
 
-@_event
-@dataclass(frozen=True, slots=True)
 class MemoryUpdated(Event):
     """Memory files were written, or removed."""
 
@@ -273,8 +228,6 @@ class MemoryUpdated(Event):
     removed: Sequence[str] = ()
 
 
-@_event
-@dataclass(frozen=True, slots=True)
 class MemoryAdopted(Event):
     """Memories that Lamina did not write were found at first sight; its history begins with them."""
 
@@ -282,8 +235,6 @@ class MemoryAdopted(Event):
     files: Sequence[str]
 
 
-@_event
-@dataclass(frozen=True, slots=True)
 class DreamChanged(Event):
     """A dream went on: running, completed, failed, killed; starting, updating; which step."""
 
@@ -296,8 +247,6 @@ class DreamChanged(Event):
     files: Sequence[str] = ()
 
 
-@_event
-@dataclass(frozen=True, slots=True)
 class MemoryRecalled(Event):
     """Memories that fit the user's message went into the view."""
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -147,20 +147,16 @@ def _provided(
 def _asked(client: OpenFeatureClient, name: str, setting: Setting, default: Value) -> Any:
     from openfeature.exception import ErrorCode
 
-    match setting.kind:
-        case "bool":
-            return client.get_boolean_details(name, default)
-        case "int":
-            return client.get_integer_details(name, default)
-        case "str":
-            return client.get_string_details(name, default)
-        case "strings" | "table":
-            return client.get_object_details(name, default)
-        case "float":
-            details = client.get_float_details(name, default)
-            if details.error_code == ErrorCode.TYPE_MISMATCH:  # 24 is a fine number of hours
-                return client.get_integer_details(name, int(default))
-            return details
+    asks: dict[str, Callable[[str, Any], Any]] = {
+        "bool": client.get_boolean_details,
+        "int": client.get_integer_details,
+        "float": client.get_float_details,
+        "str": client.get_string_details,
+    }
+    details = asks.get(setting.kind, client.get_object_details)(name, default)
+    if setting.kind == "float" and details.error_code == ErrorCode.TYPE_MISMATCH:
+        return client.get_integer_details(name, int(default))  # 24 is a fine number of hours
+    return details
 
 
 def _recorded(setting: Setting, value: object) -> Value:

@@ -7,7 +7,7 @@ here touches files, clocks or the network.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import astuple, dataclass, field
+from dataclasses import astuple, dataclass, field, fields
 from typing import Any, Literal, TypeAlias, cast, get_args
 
 Json: TypeAlias = dict[str, Any]
@@ -110,19 +110,15 @@ class Usage:
         return Usage(*(round(share * count) for count in astuple(self)))
 
     def to_json(self) -> Json:
-        return {
-            "input": self.input,
-            "output": self.output,
-            "cache_read": self.cache_read,
-            "cache_write": self.cache_write,
-            "cache_write_1h": self.cache_write_1h,
-        }
+        return {name: getattr(self, name) for name in _KINDS}
 
     @classmethod
     def from_json(cls, value: object) -> Usage:
         value = as_object(value)
-        names = ("input", "output", "cache_read", "cache_write", "cache_write_1h")
-        return cls(*(_count(value.get(name)) for name in names))
+        return cls(*(_count(value.get(name)) for name in _KINDS))
+
+
+_KINDS = tuple(field.name for field in fields(Usage))
 
 
 def _count(value: object) -> int:

@@ -85,7 +85,8 @@ async def make_state(
     state = State(deps, ledger, context, background=NoBackground(), listeners=listeners)
     stack.push_async_callback(lambda: state.deps.model.close())  # noqa: PLW0108 - the one it has then
     context.session = MainToolSession(state)
-    state.recalls = _recalls(deps)
+    if deps.memory_index is not None and deps.flags.on("recall"):
+        state.recalls = Recalls(deps.memory_index, Limits.of(deps.config))
     state.render_again = lambda: _render_again(state)
     holder.append(state)
     state.fork = Forks(state)
@@ -124,12 +125,6 @@ def _tool_context(options: Options, deps: Deps, emit: Emit) -> ToolContext:
         reads=(deps.folder.parent, *([deps.memory.directory] if deps.memory else [])),
         agent="",
     )
-
-
-def _recalls(deps: Deps) -> Recalls | None:
-    if deps.memory_index is None or not deps.flags.on("recall"):
-        return None
-    return Recalls(deps.memory_index, Limits.of(deps.config))
 
 
 # ---- beginning

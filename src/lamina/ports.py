@@ -89,11 +89,7 @@ class ToolSpec:
     parallel: bool = True  # may it run beside others of the same answer?
 
     def to_json(self) -> Json:
-        return {
-            "name": self.name,
-            "description": self.description,
-            "input_schema": self.input_schema,
-        }
+        return {name: getattr(self, name) for name in ("name", "description", "input_schema")}
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,6 +44,7 @@ from lamina.ports import (
     Clock,
     Fork,
     Hooks,
+    MemoryStore,
     Model,
     Permit,
     ToolContext,
@@ -52,7 +53,6 @@ from lamina.ports import (
 from lamina.tools.registry import Toolbox
 
 if TYPE_CHECKING:
-    from lamina.ports import MemoryStore
     from lamina.recall.memory_index import MemoryIndex
     from lamina.recall.prefetch import Recalls
     from lamina.tools.mcp_client import McpServers

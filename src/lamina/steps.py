@@ -15,30 +15,12 @@ from typing import Final
 import anyio
 import anyio.to_thread
 
+from lamina import events
 from lamina.errors import BadResponse, PromptTooLong
-from lamina.events import (
-    Event,
-    OutputContinued,
-    PromptRecovered,
-    StreamRestarted,
-    TextDelta,
-    ToolFinished,
-    ToolStarted,
-    Warned,
-)
 from lamina.layers import collapse, compaction, microcompact, tool_results
 from lamina.ledger import edits, joining
 from lamina.memory import reminder_for
-from lamina.messages import (
-    Block,
-    Json,
-    Request,
-    Response,
-    as_object,
-    text,
-    text_of,
-    tool_result,
-)
+from lamina.messages import Block, Json, Request, Response, as_object, text, text_of, tool_result
 from lamina.ports import HookResult, ToolContext, ToolOutcome
 from lamina.state import State
 
@@ -62,12 +44,12 @@ async def ask_model(state: State) -> Response:
     # An answer that used all the room there is would only be paid for twice.
     if response.stop_reason == "max_tokens" and max(state.max_tokens, response.usage.output) < most:
         state.max_tokens = most
-        state.emit(OutputContinued("raised", 1))
-        state.emit(StreamRestarted("it was cut off, and gets more room"))
+        state.emit(events.OutputContinued("raised", 1))
+        state.emit(events.StreamRestarted("it was cut off, and gets more room"))
         try:
             response = await _call(state)
         except PromptTooLong:  # no room for more: the short answer stands, and is continued
-            state.emit(TextDelta(response.text))
+            state.emit(events.TextDelta(response.text))
     response = _usable(state, response)
     state.ledger.append(
         edits.answer(
@@ -99,7 +81,9 @@ def _warn_when_nearly_full(state: State) -> None:
             ahead = "finished rounds are folded when it fills"
         elif state.flags.on("autocompact"):
             ahead = f"at {window.autocompact:,} it is compacted"
-        state.emit(Warned(f"The context holds {tokens:,} of {window.effective:,} tokens; {ahead}."))
+        state.emit(
+            events.Warned(f"The context holds {tokens:,} of {window.effective:,} tokens; {ahead}.")
+        )
 
 
 def why_blocked(state: State) -> str:
@@ -134,10 +118,10 @@ async def _call(state: State) -> Response:
     )
     state.streamed = ""
 
-    def listen(event: Event) -> None:
-        if isinstance(event, TextDelta):
+    def listen(event: events.Event) -> None:
+        if isinstance(event, events.TextDelta):
             state.streamed += event.text
-        elif isinstance(event, StreamRestarted):
+        elif isinstance(event, events.StreamRestarted):
             state.streamed = ""
         state.hear(request, event)
 
@@ -191,7 +175,7 @@ async def _recovered(state: State, error: PromptTooLong) -> Response:
         old = state.ledger.projection.frame
         state.render_again()  # the provider has just named a window smaller than we thought
         if state.ledger.projection.frame is not old:
-            state.emit(PromptRecovered("fewer tools, in few words"))
+            state.emit(events.PromptRecovered("fewer tools, in few words"))
             try:
                 return await _call(state)
             except PromptTooLong as again:
@@ -203,7 +187,7 @@ async def _recovered(state: State, error: PromptTooLong) -> Response:
         how = how if isinstance(how, str) else await how
         if not how:
             continue
-        state.emit(PromptRecovered(how))
+        state.emit(events.PromptRecovered(how))
         try:
             return await _call(state)
         except PromptTooLong as again:
@@ -264,9 +248,14 @@ async def run_tools(state: State, response: Response) -> bool:
     calls = response.tool_uses
     specs = [state.spec_of(str(call.get("name"))) for call in calls]
     beside = [c for c, spec in zip(calls, specs, strict=True) if spec is None or spec.parallel]
+
+    async def run_within(call: Block) -> None:
+        async with room:
+            await _run(state, call, notes, done)
+
     async with anyio.create_task_group() as group:
         for call in beside:
-            group.start_soon(_run_within, state, call, notes, done, room)
+            group.start_soon(run_within, call)
     for call in calls:
         if call not in beside:
             await _run(state, call, notes, done)
@@ -276,7 +265,7 @@ async def run_tools(state: State, response: Response) -> bool:
         for context in note.context:
             state.say(context, "hook")
         if note.message:
-            state.emit(Warned(note.message))
+            state.emit(events.Warned(note.message))
     return any(note.stop for note in notes)
 
 
@@ -296,21 +285,10 @@ async def _instructions(state: State, calls: Sequence[Block]) -> None:
             state.say(words, "system", instructions=files)
 
 
-async def _run_within(
-    state: State,
-    call: Block,
-    notes: list[HookResult],
-    done: list[Block],
-    room: anyio.CapacityLimiter,
-) -> None:
-    async with room:
-        await _run(state, call, notes, done)
-
-
 async def _run(state: State, call: Block, notes: list[HookResult], done: list[Block]) -> None:
     name, id_ = str(call.get("name")), str(call.get("id"))
     input_ = dict(as_object(call.get("input")))
-    state.emit(ToolStarted(id_, name, input_))
+    state.emit(events.ToolStarted(id_, name, input_))
     started = state.deps.clock.monotonic()
     payload: Json = {"tool_name": name, "tool_input": input_, "tool_use_id": id_}
     before = await state.deps.hooks.run("PreToolUse", payload, match=name)
@@ -352,7 +330,7 @@ def _record(state: State, name: str, id_: str, outcome: ToolOutcome, seconds: fl
     state.ledger.append(edits.message("user", [block], "tool", tool=name, meta=dict(outcome.meta)))
     size = len(text_of(outcome.content).encode("utf-8", "replace"))
     refused = outcome.is_error and outcome.meta.get("decision") == "refuse"
-    state.emit(ToolFinished(id_, name, outcome.is_error, size, round(seconds, 3), refused))
+    state.emit(events.ToolFinished(id_, name, outcome.is_error, size, round(seconds, 3), refused))
 
 
 async def stop_hooks(state: State, response: Response, *, again: bool) -> str:

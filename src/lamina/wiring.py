@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
@@ -21,6 +22,7 @@ from lamina.events import Emit, Event, MemoryUpdated, Warned
 from lamina.flags import Flags
 from lamina.ledger.edits import written_at
 from lamina.ledger.record import Ledger, Quotes
+from lamina.memory import GateContext, open_store
 from lamina.messages import Json
 from lamina.ports import (
     Ask,
@@ -34,13 +36,22 @@ from lamina.ports import (
     SystemClock,
     Tool,
 )
+from lamina.recall.memory_index import MemoryIndex, headed_memories
+from lamina.recall.transcripts import claude_folders, headed_messages, transcript_indexes
 from lamina.state import Deps
+from lamina.text.dates import find_dates
+from lamina.tools import files
+from lamina.tools.bash import for_commands
+from lamina.tools.functions import by_command, web_fetch, web_search
+from lamina.tools.functions import tool as as_tool
+from lamina.tools.hooks import CommandHook, FunctionHook, Hook, HookSet
+from lamina.tools.memory_guard import MemoryGuard
+from lamina.tools.memory_tools import Forget, Recall, Remember, Remembered, SkillTool, find_skills
 from lamina.tools.registry import Toolbox, builtin_tools
+from lamina.tools.sandbox import available
 
 if TYPE_CHECKING:
-    from lamina.recall.memory_index import MemoryIndex
     from lamina.tools.mcp_client import McpServers
-    from lamina.tools.memory_guard import MemoryGuard
 
 
 _WANTED = {
@@ -175,9 +186,6 @@ async def make_deps(
     stack: AsyncExitStack,
 ) -> Deps:
     """Everything that a turn calls. What must be closed again goes on the stack."""
-    from lamina.tools import files
-    from lamina.tools.functions import tool as as_tool
-
     files.sweep(transcript.parent)
     limits = config.float("bash.timeout"), config.float("bash.max_timeout")
     toolbox = Toolbox(builtin_tools(*limits, snips=flags.on("snip")))
@@ -226,10 +234,6 @@ async def make_deps(
 
 def _from_settings(config: Config) -> list[Tool]:
     """Skills that there are, and the web where the user named commands for it."""
-    from lamina.tools.bash import for_commands
-    from lamina.tools.functions import by_command, web_fetch, web_search
-    from lamina.tools.memory_tools import SkillTool, find_skills
-
     tools: list[Tool] = []
     folders = [Path(name).expanduser() for name in config.strings("skills.directories")]
     if skills := find_skills([config.own_home / "skills", *folders]):
@@ -273,7 +277,6 @@ def make_memory(
     """The project's memory, its directory made; None where it is off or has no place."""
     if not config.bool("memory.enabled"):
         return None
-    from lamina.memory import GateContext, open_store
 
     quotes = Quotes(transcript.parent, transcript.stem, ledger)
 
@@ -298,9 +301,6 @@ def make_memory(
 
 def days_named(quote: str, stamp: str) -> list[str]:
     """The days that a quote names, from the day on which it was said."""
-    from datetime import datetime
-
-    from lamina.text.dates import find_dates
 
     try:
         said = datetime.fromisoformat(stamp)
@@ -308,15 +308,6 @@ def days_named(quote: str, stamp: str) -> list[str]:
         return []
     days = {said.date(), said.astimezone().date()}  # as recorded, and as the user's clock showed
     return [found.day.isoformat() for day in days for found in find_dates(quote, day)]
-
-
-def _claude_transcripts(config: Config) -> Sequence[Path]:
-    """In Claude mode the folders that hold Claude Code's own sessions of the project."""
-    if not config.claude:
-        return ()
-    from lamina.recall.transcripts import claude_folders
-
-    return claude_folders(config.home, config.project)
 
 
 def _add_memory_tools(
@@ -329,16 +320,13 @@ def _add_memory_tools(
     flags: Flags,
 ) -> tuple[MemoryIndex, MemoryGuard | None]:
     """Remember, Forget and Recall, and what stands behind them."""
-    from lamina.recall.memory_index import MemoryIndex, headed_memories
-    from lamina.recall.transcripts import headed_messages, transcript_indexes
-    from lamina.tools.memory_guard import MemoryGuard
-    from lamina.tools.memory_tools import Forget, Recall, Remember, Remembered
 
     def entries() -> Sequence[Json]:
         return ledger.entries if ledger is not None else ()
 
     memory_index, session = MemoryIndex(store), transcript.stem
-    past = transcript_indexes(transcript.parent, _claude_transcripts(config), without=session)
+    claude = claude_folders(config.home, config.project) if config.claude else ()
+    past = transcript_indexes(transcript.parent, claude, without=session)
 
     def memories(query: str, limit: int) -> Sequence[Remembered]:
         found = headed_memories(memory_index, query, limit, clock.now())
@@ -371,8 +359,6 @@ def _make_hooks(
     config: Config, callables: Mapping[HookName, Any], transcript: Path, emit: Emit
 ) -> Hooks:
     """Commands from the settings, then the host's callables."""
-    from lamina.tools.hooks import CommandHook, FunctionHook, Hook, HookSet
-
     chosen: dict[HookName, list[Hook]] = {}
     for name, rows in config.table("hooks").items():
         for row in rows:
@@ -388,8 +374,6 @@ def _make_hooks(
 
 def sandbox_profile(config: Config) -> Literal["full", "workspace", "read-only"]:
     """The profile in force: without a sandbox in the kernel, permissions alone guard the shell."""
-    from lamina.tools.sandbox import available
-
     wanted = config.str("sandbox.profile")
     if wanted == "workspace" and available():
         return "full"

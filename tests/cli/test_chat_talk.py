@@ -47,10 +47,11 @@ def talk(world: Path) -> Iterator[Talk]:
 
 
 def recorded(world: Path) -> list[dict[str, Any]]:
-    from lamina.cli import sessions, transcript
+    from lamina.cli import sessions
+    from lamina.ledger.log import read
 
     config = load(world / "project", home=world / "home", env={}, managed=None)
-    return transcript.read(sessions.find(config)[0]).entries
+    return read(sessions.find(config)[0]).entries
 
 
 @pytest.mark.spec("I2", "F11")

@@ -15,6 +15,8 @@ from pathlib import Path
 
 import anyio
 
+from lamina.agents.mailboxes import new_id
+from lamina.agents.roads import posts_of, whereabouts
 from lamina.agents.roster import KILLED, Card, ledger_path, live_card, look, read_cards
 from lamina.agents.types import NAMED, AgentTypes, is_name, load_types
 from lamina.cli import sessions, transcript
@@ -23,6 +25,7 @@ from lamina.cli.terminal import harmless, note, out, out_json, style, table
 from lamina.config import Config
 from lamina.errors import LaminaError, UsageError
 from lamina.events import Event
+from lamina.ledger.log import read
 from lamina.ledger.places import find_project_folder
 from lamina.ports import Letter, Presence
 from lamina.tools.registry import builtin_tools
@@ -123,8 +126,6 @@ def _list(args: argparse.Namespace, config: Config) -> None:
 
 def present(config: Config) -> tuple[list[Presence], str]:
     """Who has a mailbox; and why nobody can tell who is on the bridge."""
-    from lamina.agents.roads import posts_of
-
     found: list[Presence] = []
     for post in posts_of(config, "user").values():
         try:
@@ -177,9 +178,6 @@ def live_cards(
 
 def _deliver(args: argparse.Namespace, config: Config, message: str | dict[str, str]) -> Presence:
     """To a teammate, else to an agent of a session that is open; says whose mailbox it was."""
-    from lamina.agents.mailboxes import new_id
-    from lamina.agents.roads import posts_of, whereabouts
-
     where, _, inner = args.agent.partition("#")
     folder = find_project_folder(config.own_home, config.project)
     posts = posts_of(config, "user")
@@ -275,12 +273,11 @@ def _show(args: argparse.Namespace, folder: Path, cards: Sequence[Card]) -> None
     if found is None:
         names = ", ".join(card.name for card in cards) or "none"
         raise UsageError(f"There is no agent {args.agent!r} in {folder.name}. Agents: {names}.")
-    session = transcript.read(ledger_path(folder, found.id))
+    entries = read(ledger_path(folder, found.id)).entries
     if args.json:
-        out_json({**found.to_json(), "entries": session.entries})
-        return
-    for mark, text in transcript.lines(session):
-        out(style(mark, "bold") + harmless(text))
+        out_json({**found.to_json(), "entries": entries})
+    else:
+        transcript.show(entries)
 
 
 def types_of(config: Config) -> AgentTypes:

@@ -16,7 +16,7 @@ import anyio
 from lamina.cli import sessions
 from lamina.cli.chat_events import line_of
 from lamina.cli.main import DONE, FAILED, INTERRUPTED, REFUSED
-from lamina.cli.options import config_of, flag
+from lamina.cli.options import config_of, flag, option
 from lamina.cli.terminal import harmless, note, out, out_json, style, width, wrapped
 from lamina.config import Config
 from lamina.config.table import NO_MODEL
@@ -40,24 +40,13 @@ SECONDS_FOR_INPUT = 3.0  # with -p, how long a pipe may stay silent before it co
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "-p",
-        "--print",
-        metavar="PROMPT",
-        dest="prompt",
-        help="ask this, print the answer and exit",
-    )
+    asking = "ask this, print the answer and exit"
+    parser.add_argument("-p", "--print", metavar="PROMPT", dest="prompt", help=asking)
     flag(parser, "--stream-json", "with -p: print every event as a line of JSON")
-    parser.add_argument(
-        "--model", metavar="NAME", help="anthropic:…, openai:…, gguf:…, scripted:…, none"
-    )
+    option(parser, "--model NAME", "anthropic:…, openai:…, gguf:…, scripted:…, none")
     old = parser.add_mutually_exclusive_group()
-    old.add_argument(
-        "--continue", action="store_true", dest="go_on", help="continue the last session here"
-    )
-    old.add_argument(
-        "--resume", metavar="ID", help="continue this session (its id or a prefix of it)"
-    )
+    flag(old, "--continue", "continue the last session here", dest="go_on")
+    option(old, "--resume ID", "continue this session (its id or a prefix of it)")
     flag(parser, "--fork", "with --continue or --resume: continue a copy")
     flag(parser, "--bare", "work without memory")
 

@@ -10,33 +10,34 @@ import os
 import re
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import anyio
 import anyio.to_thread
 
+from lamina.agents import plan, summary
+from lamina.cli import sessions, transcript
+from lamina.cli.agents import HEADING, present_row
 from lamina.cli.chat_events import on_ctrl_c
-from lamina.cli.terminal import (
-    harmless,
-    note,
-    one_line,
-    out,
-    plural,
-    style,
-    table,
-    width,
-    wrapped,
-)
+from lamina.cli.context import parts_of
+from lamina.cli.dream import running, stop
+from lamina.cli.memory_reports import show_recalls
+from lamina.cli.sessions import compaction_sentence
+from lamina.cli.terminal import harmless, note, one_line, out, plural, style, table, width, wrapped
+from lamina.config import Config
 from lamina.config.table import NO_MODEL
 from lamina.errors import LaminaError, UsageError
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from lamina.config import Config
-    from lamina.memories import Outcome
-    from lamina.ports import MemoryStore
-    from lamina.session import Session
+from lamina.layers import dream
+from lamina.layers.dream.record import DreamRecord
+from lamina.local.extractor import kind_of
+from lamina.memories import Forgotten, Outcome
+from lamina.memory import and_kept_away, not_forgotten, proposed
+from lamina.ports import MemoryStore
+from lamina.recall.memory_index import MemoryIndex, fitting
+from lamina.recall.why import recalls_of, turns_of
+from lamina.session import Session
+from lamina.text.asks import forget_wish
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,8 +123,6 @@ async def _model(session: Session, argument: str) -> Next:
 
 async def _resume(session: Session, argument: str) -> Next:
     """With an id that session; without, the list to choose from."""
-    from lamina.cli import sessions, transcript
-
     files = [file for file in sessions.find(session.config) if file.stem != session.id]
     if argument:
         file = sessions.choose(files, argument)
@@ -144,8 +143,6 @@ async def _resume(session: Session, argument: str) -> Next:
 
 
 async def _context(session: Session, argument: str) -> None:  # noqa: ARG001
-    from lamina.cli.context import parts_of
-
     status = session.status()
     share = 100 * status.tokens / status.window if status.window else 0
     out(f"  {status.tokens:,} of {status.window:,} tokens ({share:.0f}%)")
@@ -155,8 +152,6 @@ async def _context(session: Session, argument: str) -> None:  # noqa: ARG001
 
 async def _compact(session: Session, argument: str) -> None:
     """Fold the conversation now; Ctrl-C stops it and leaves everything as it was."""
-    from lamina.cli.sessions import compaction_sentence
-
     async with on_ctrl_c(session.cancel):
         done = await session.compact(argument)
     out(wrapped(f"  {compaction_sentence(done)} /undo brings it back.", width()))
@@ -197,8 +192,6 @@ async def _undo(session: Session, argument: str) -> None:
 
 async def _memory(session: Session, argument: str) -> None:
     """Where memory is and what it holds, or the memories that fit some words."""
-    from lamina.recall.memory_index import MemoryIndex, fitting
-
     store = _store(session)
     index = session.state.deps.memory_index or MemoryIndex(store)
     room = max(20, width() - 48)
@@ -226,9 +219,6 @@ async def _memory(session: Session, argument: str) -> None:
 
 async def _remember(session: Session, argument: str) -> None:
     """Save this at once, as the user's own word."""
-    from lamina.local.extractor import kind_of
-    from lamina.memory import proposed
-
     if not argument:
         raise UsageError("Say what to remember: /remember I deploy from the host pelican")
     store = _store(session)
@@ -256,10 +246,6 @@ _PART_GONE = (
 
 async def _forget(session: Session, argument: str) -> None:
     """Forget the memory of this name, or the one that certainly fits some words, as the user."""
-    from lamina.memories import Forgotten
-    from lamina.memory import and_kept_away, not_forgotten
-    from lamina.text.asks import forget_wish
-
     if not argument:
         raise UsageError("Say what to forget: /forget user_role.md, or what the memory says.")
     wish = forget_wish(f"forget {argument}")  # "/forget that I …" and "/forget I …" mean the same
@@ -292,13 +278,8 @@ async def _forget(session: Session, argument: str) -> None:
 
 async def _dream(session: Session, argument: str) -> None:
     """Whether or not one is due; `--dry-run` changes nothing."""
-    from lamina.layers import dream
-    from lamina.layers.dream.record import DreamRecord
-
     store = _store(session)
     if argument in ("status", "stop"):
-        from lamina.cli.dream import running, stop
-
         if argument == "stop":
             stop(store)
         for line in running(store) or ["No dream is running."]:
@@ -327,9 +308,6 @@ async def _dream(session: Session, argument: str) -> None:
 
 async def _why(session: Session, argument: str) -> None:
     """The recalls of a turn; with no number those of the last turn that had any."""
-    from lamina.cli.memory_reports import show_recalls
-    from lamina.recall.why import recalls_of, turns_of
-
     found = recalls_of(session.ledger.entries)
     typed = turns_of(session.ledger.entries)
     if argument and not (argument.isdecimal() and 1 <= int(argument) <= typed):
@@ -344,8 +322,6 @@ async def _why(session: Session, argument: str) -> None:
 
 async def _plan(session: Session, argument: str) -> None:
     """Begin to plan, approve the last answer as the plan, or give it up."""
-    from lamina.agents import plan
-
     if argument not in ("", "approve", "off"):
         raise UsageError("/plan begins one; /plan approve; /plan off.")
     if argument == "approve":
@@ -361,8 +337,7 @@ async def _plan(session: Session, argument: str) -> None:
 
 async def _agents(session: Session, argument: str) -> None:
     """The table; or stop one, or write to it: what is typed here is the user's own word."""
-    from lamina.agents import summary
-    from lamina.cli.agents import HEADING, present_row, row
+    from lamina.cli.agents import row
 
     agents = session.agents
     verb, _, rest = argument.partition(" ")
@@ -438,8 +413,6 @@ _MOST_OFFERED = 100  # names that Tab goes through
 def completions(line: str, config: Config) -> Iterator[tuple[str, str]]:
     """What Tab offers at the end of a line, and the part of the line that it stands for: a command, its
     words, a session to continue, or a file of the project."""
-    from lamina.cli import sessions
-
     words = re.split(r"\s", line)
     typed = words[-1].lstrip("`'\"(")
     command = COMMANDS.get(words[0])

@@ -12,9 +12,20 @@ import threading
 import time
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager, nullcontext
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import anyio
+from prompt_toolkit import PromptSession
+from prompt_toolkit.application import get_app_session
+from prompt_toolkit.completion import CompleteEvent, Completer, Completion
+from prompt_toolkit.document import Document  # noqa: TC002 - it is loaded anyway
+from prompt_toolkit.history import FileHistory, History, InMemoryHistory
+from prompt_toolkit.input.typeahead import get_typeahead, store_typeahead
+from prompt_toolkit.input.vt100_parser import Vt100Parser
+from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.key_binding.key_processor import KeyPress
+from prompt_toolkit.keys import Keys
+from prompt_toolkit.patch_stdout import patch_stdout
 
 from lamina._version import __version__
 from lamina.agents.summary import shown
@@ -40,28 +51,12 @@ from lamina.cli.terminal import (
 from lamina.config import Config
 from lamina.config.table import NO_MODEL
 from lamina.errors import LaminaError
-from lamina.events import (
-    Event,
-    LayerActed,
-    PermissionRefused,
-    TextDelta,
-    ToolFinished,
-    ToolStarted,
-)
+from lamina.events import Event, LayerActed, PermissionRefused, TextDelta, ToolFinished, ToolStarted
 from lamina.layers import dream
 from lamina.ledger.places import private_folder
 from lamina.memory import team_news
 from lamina.messages import dicts, text_of
 from lamina.session import Session
-
-if TYPE_CHECKING:
-    from prompt_toolkit import PromptSession
-    from prompt_toolkit.completion import Completer
-    from prompt_toolkit.document import Document
-    from prompt_toolkit.history import History
-    from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
-    from prompt_toolkit.key_binding.key_processor import KeyPress
-
 
 # A paste of more lines or characters than this is not taken for the user's own words.
 LONGEST_TYPED_PASTE = 300
@@ -73,8 +68,6 @@ _LAST_LINES = 8  # of an answer, shown when its session goes on
 def keys_as_pressed() -> Generator[None]:
     """Else a terminal makes Enter another key, and takes Ctrl-D for itself, between two prompts and
     while something is printed above the line."""
-    from prompt_toolkit.application import get_app_session
-
     terminal = get_app_session().input
     with terminal.raw_mode():
         vars(terminal)["cooked_mode"] = nullcontext
@@ -86,12 +79,6 @@ def keys_as_pressed() -> Generator[None]:
 
 def _typed_ahead() -> list[KeyPress]:
     """The keys that were pressed while nobody read them, in order."""
-    from prompt_toolkit.application import get_app_session
-    from prompt_toolkit.input.typeahead import get_typeahead
-    from prompt_toolkit.input.vt100_parser import Vt100Parser
-    from prompt_toolkit.key_binding.key_processor import KeyPress
-    from prompt_toolkit.keys import Keys
-
     keys = get_typeahead(get_app_session().input)
     parser = Vt100Parser(keys.append)
     parser.feed(unread(sys.stdin.fileno()).decode(errors="replace"))
@@ -102,11 +89,21 @@ def _typed_ahead() -> list[KeyPress]:
 
 def _type(keys: list[KeyPress]) -> None:
     """Let the next prompt find these keys pressed."""
-    from prompt_toolkit.application import get_app_session
-    from prompt_toolkit.input.typeahead import get_typeahead, store_typeahead
-
     terminal = get_app_session().input
     store_typeahead(terminal, [*keys, *get_typeahead(terminal)])
+
+
+class _ByTab(Completer):
+    def __init__(self, config: Config) -> None:
+        self._config = config
+
+    def get_completions(
+        self,
+        document: Document,
+        complete_event: CompleteEvent,  # noqa: ARG002 - prompt_toolkit passes it
+    ) -> Iterator[Completion]:
+        for whole, typed in completions(document.text_before_cursor, self._config):
+            yield Completion(whole, -len(typed))
 
 
 class Editor:
@@ -120,8 +117,6 @@ class Editor:
 
     async def read(self) -> tuple[str, str]:
         """What was typed, and what was pasted into it. EOFError and KeyboardInterrupt as at a prompt."""
-        from prompt_toolkit.patch_stdout import patch_stdout
-
         self._pastes.clear()
         prompt = self._prompt = self._prompt or self._make()
         with patch_stdout(raw=True), keys_as_pressed():  # background talk goes above the line
@@ -137,8 +132,6 @@ class Editor:
     async def choose(self, ask: Callable[[], None]) -> Literal["once", "always", "no"]:
         """y, a or n, until one of them is typed. What was typed before the question stood there is
         no answer to it: it waits for the next message."""
-        from prompt_toolkit import PromptSession
-
         answers: dict[str, Literal["once", "always", "no"]] = {
             "y": "once", "yes": "once", "a": "always", "always": "always", "n": "no", "no": "no",
         }  # fmt: skip
@@ -155,43 +148,22 @@ class Editor:
                 _type(ahead)
 
     def _make(self) -> PromptSession[str]:
-        from prompt_toolkit import PromptSession
-
         return PromptSession(
             history=self._history(),
             multiline=True,
             key_bindings=self._keys(),
             prompt_continuation="  ",
             enable_history_search=False,
-            completer=self._completer(),
+            completer=_ByTab(self._config),
             enable_suspend=True,
             complete_while_typing=False,  # only at Tab
         )
-
-    def _completer(self) -> Completer:
-        from prompt_toolkit.completion import CompleteEvent, Completer, Completion
-
-        config = self._config
-
-        class ByTab(Completer):
-            def get_completions(
-                self,
-                document: Document,
-                complete_event: CompleteEvent,  # noqa: ARG002 - prompt_toolkit passes it
-            ) -> Iterator[Completion]:
-                line = document.text_before_cursor
-                for whole, typed in completions(line, config):
-                    yield Completion(whole, -len(typed))
-
-        return ByTab()
 
     def _toolbar(self) -> Any:
         return [("", self._status())]
 
     def _history(self) -> History:
         """What was typed before, in a file that only the user reads; in memory where that fails."""
-        from prompt_toolkit.history import FileHistory, InMemoryHistory
-
         path = self._config.own_home / "history"
         try:
             private_folder(path.parent)
@@ -202,9 +174,6 @@ class Editor:
             return InMemoryHistory()
 
     def _keys(self) -> KeyBindings:
-        from prompt_toolkit.key_binding import KeyBindings
-        from prompt_toolkit.keys import Keys
-
         keys = KeyBindings()
 
         @keys.add("enter")

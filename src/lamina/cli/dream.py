@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import anyio
 
 from lamina import opening
-from lamina.cli.options import add_verb, command, config_of, flag, optional
+from lamina.cli.options import add_verb, choose_model, command, config_of, flag, optional
 from lamina.cli.sessions import others
 from lamina.cli.terminal import (
     StatusLine,
@@ -48,12 +48,12 @@ from lamina.layers.dream.record import DreamRecord, last_change, take_back
 from lamina.ledger.places import failing_as, project_folder, slug
 from lamina.ledger.record import Ledger
 from lamina.messages import as_list
+from lamina.ports import MemoryStore
 from lamina.state import State
 from lamina.wiring import Options
 
 if TYPE_CHECKING:
     from lamina.layers.dream.runner import DreamResult
-    from lamina.ports import MemoryStore
 
 EXAMPLES = """
 lamina dream                             if one is due
@@ -75,9 +75,7 @@ _WAIT = 10.0  # seconds to wait for a dream to stop
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     flag(parser, "--now", "dream even if none is due")
     flag(parser, "--dry-run", "only show what would change")
-    parser.add_argument(
-        "--model", metavar="NAME", help="use this model instead of the one in the settings"
-    )
+    choose_model(parser)
     flag(parser, "--install-timer", "dream every night")
     flag(parser, "--print", "with --install-timer: only print the timer")
     flag(parser, "--uninstall-timer", "stop dreaming every night")

@@ -7,33 +7,34 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import anyio
 
-from lamina.cli.options import config_of, flag, optional
+from lamina.cli.options import choose_model, config_of, flag, optional
 from lamina.cli.sessions import changed, choose, find, others
 from lamina.cli.terminal import (
     StatusLine,
     harmless,
     note,
-    one_line,
     out,
+    out_decisions,
     out_json,
+    picked,
     plural,
-    table,
-    width,
 )
+from lamina.config import Config
 from lamina.errors import GateRefused, UsageError
 from lamina.events import Event, Warned
+from lamina.layers import extraction
 from lamina.ledger import log
+from lamina.ledger.record import Ledger
 from lamina.memories import Proposal, Verdict
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from lamina.config import Config
-    from lamina.ports import MemoryStore
+from lamina.ports import MemoryStore
+from lamina.session import Session
+from lamina.tools.memory_guard import in_their_words
+from lamina.wiring import make_memory
 
 EXAMPLES = """
 lamina extract                           the last session here
@@ -43,16 +44,14 @@ lamina extract --dry-run                 what the rules find, with no model and 
 lamina extract --all                     every session here, all agents', by the rules alone
 """
 _LISTS = ("files", "inbox", "refused", "warnings", "revived")
-_TOLD = ("status", "by", *_LISTS, "reason")
+_TOLD = f"status by {' '.join(_LISTS)} reason"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     optional(parser, "session", "its id or a prefix of it (the last)")
     flag(parser, "--all", "every session here, other agents' too, without a model")
     flag(parser, "--dry-run", "only show what the rules find")
-    parser.add_argument(
-        "--model", metavar="NAME", help="use this model instead of the one in the settings"
-    )
+    choose_model(parser)
 
 
 def run(args: argparse.Namespace) -> None:
@@ -98,9 +97,6 @@ def _tell(value: dict[str, Any], *, quiet: bool) -> None:
 
 
 async def _extract(args: argparse.Namespace, session_id: str) -> dict[str, Any]:
-    from lamina.layers import extraction
-    from lamina.session import Session
-
     def hear(event: Event) -> None:
         if isinstance(event, Warned) and not args.quiet:
             note(f"lamina: {harmless(event.message)}")
@@ -115,12 +111,12 @@ async def _extract(args: argparse.Namespace, session_id: str) -> dict[str, Any]:
         claude=args.claude,
     ) as session:
         done = await extraction.run(session.state, str(session.ledger.head))
-    return {"session": session_id, **{name: getattr(done, name) for name in _TOLD}}
+    return {"session": session_id, **picked(done, _TOLD)}
 
 
 def _every(args: argparse.Namespace, config: Config, files: Sequence[Path]) -> dict[str, Any]:
     line = StatusLine(quiet=args.quiet or args.json)
-    total: dict[str, Any] = {"sessions": len(files), **dict.fromkeys(_TOLD, "")}
+    total: dict[str, Any] = {"sessions": len(files), **dict.fromkeys(_TOLD.split(), "")}
     total |= {name: [] for name in _LISTS}
     try:
         for number, file in enumerate(files, 1):
@@ -135,9 +131,6 @@ def _every(args: argparse.Namespace, config: Config, files: Sequence[Path]) -> d
 
 def _by_rules(config: Config, file: Path) -> dict[str, Any]:
     """From another agent's session: its record is not ours to fork, so the local rules serve."""
-    from lamina.layers import extraction
-    from lamina.wiring import make_memory
-
     store = make_memory(config, file, lambda _: None)
     if store is None:
         raise UsageError("There is no place for memories here. `lamina doctor` says more.")
@@ -145,7 +138,7 @@ def _by_rules(config: Config, file: Path) -> dict[str, Any]:
     with store:
         daily = config.bool("memory.daily_log")
         done = extraction.save_by_rules(store, said, file.stem, time.time(), daily=daily)
-    return {"session": file.stem, **{name: getattr(done, name) for name in _TOLD}}
+    return {"session": file.stem, **picked(done, _TOLD)}
 
 
 def _verdict(store: MemoryStore, proposal: Proposal) -> Verdict:
@@ -165,20 +158,10 @@ def _show(args: argparse.Namespace, config: Config, files: Sequence[Path]) -> No
     if not rows:
         note("The rules find nothing new to remember.")
         return
-    room = max(20, width() - 60)
-    cells = [
-        [row["decision"], row["path"], one_line(row["reason"] or row["description"], room)]
-        for row in rows
-    ]
-    out(table(cells))
+    out_decisions([{**row, "reason": row["reason"] or row["description"]} for row in rows], 60)
 
 
 def _proposed(config: Config, file: Path) -> dict[str, Any]:
-    from lamina.layers import extraction
-    from lamina.ledger.record import Ledger
-    from lamina.tools.memory_guard import in_their_words
-    from lamina.wiring import make_memory
-
     entries = log.read(file).entries
     ledger = Ledger.of(entries)
     store = make_memory(config, file, lambda _: None, ledger)
@@ -189,10 +172,8 @@ def _proposed(config: Config, file: Path) -> dict[str, Any]:
         found = extraction.proposals(new, file.stem, time.time())
         said = [in_their_words(store, proposal) for proposal in found]
         rows = [(proposal, _verdict(store, proposal)) for proposal in said]
-    names = ("path", "type", "description", "body")
     shown = [
-        {name: getattr(proposal, name) for name in names}
-        | {"decision": verdict.decision, "reason": verdict.reason}
+        {**picked(proposal, "path type description body"), **picked(verdict, "decision reason")}
         for proposal, verdict in rows
     ]
     return {"session": file.stem, "messages": len(new), "proposals": shown}

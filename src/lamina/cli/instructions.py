@@ -7,8 +7,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from lamina.cli.options import config_of, flag
-from lamina.cli.terminal import harmless, note, out, out_json, plural, style, table
+from lamina.cli.options import config_of, flag, option
+from lamina.cli.terminal import harmless, note, out, out_json, picked, plural, style, table
 from lamina.memory import Instructions, as_reminder, load, places_for, touched
 
 EXAMPLES = """
@@ -20,9 +20,7 @@ lamina instructions --json
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--for", dest="file", metavar="PATH", help="include what working on this file adds"
-    )
+    option(parser, "--for PATH", "include what working on this file adds", dest="file")
     flag(parser, "--text", "print the text that the model gets")
 
 
@@ -37,18 +35,12 @@ def run(args: argparse.Namespace) -> None:
         found = Instructions((*found.loaded, *more.loaded), (*found.skipped, *more.skipped))
     if args.json:
         loaded = [
-            {
-                "path": item.path,
-                "scope": item.scope,
-                "bytes": item.size,
-                "characters": len(item.text),
-                "why": item.why,
-                "warnings": list(item.warnings),
-            }
+            picked(item, "path scope")
+            | {"bytes": item.size, "characters": len(item.text)}
+            | picked(item, "why warnings")
             for item in found.loaded
         ]
-        skipped = [{"path": item.path, "why": item.why} for item in found.skipped]
-        out_json({"loaded": loaded, "skipped": skipped})
+        out_json({"loaded": loaded, "skipped": [picked(one, "path why") for one in found.skipped]})
     elif args.text:
         out(harmless(as_reminder(found.loaded)))
     else:

@@ -183,7 +183,6 @@ def _run(words: list[str]) -> int:
     if unknown:
         page = f"lamina {name} --help" if name else "lamina --help"
         raise UsageError(f"There is no argument {' '.join(unknown)}. See `{page}`.")
-    _fill_in(args)
     if name is None:
         parser.print_help()
         _tell_of_claude_code(args)
@@ -253,7 +252,7 @@ def _at_once(words: list[str]) -> int | None:
 
 def build_parser(name: str | None = None, *, everything: bool = False) -> argparse.ArgumentParser:
     """The parser: whole for the named command (or for all), the others by name and help alone."""
-    from lamina.cli.options import Parser, add_common, begin_group, examples
+    from lamina.cli.options import COMMON, Parser, add_common, begin_group, examples
 
     parser = Parser(
         prog="lamina",
@@ -281,6 +280,7 @@ def build_parser(name: str | None = None, *, everything: bool = False) -> argpar
             if known == next(iter(group)):
                 begin_group(commands, heading)
     add_common(parser)
+    parser.set_defaults(**COMMON)
     return parser
 
 
@@ -312,14 +312,6 @@ def _module(name: str) -> Module:
 
     module: Any = importlib.import_module(COMMANDS[name][0])
     return module
-
-
-def _fill_in(args: argparse.Namespace) -> None:
-    from lamina.cli.options import COMMON
-
-    for name, default in COMMON.items():
-        if not hasattr(args, name):
-            setattr(args, name, default)
 
 
 def _complain(sentence: str, code: int) -> int:

@@ -1,5 +1,5 @@
 """`lamina memory`: list, show, add, edit, rename, forget and pin memories; the other verbs
-are in `memory_reports`, `memory_history`, `memory_inbox` and `memory_transfer`. Every change goes through the store
+are in `memory_reports`, `memory_history` and `memory_transfer`. Every change goes through the store
 and its gate, as the user's own word.
 """
 
@@ -16,31 +16,35 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from lamina.cli import memory_history, memory_inbox, memory_reports, memory_transfer
+from lamina.cli import memory_history, memory_reports, memory_transfer
 from lamina.cli.chat_events import adopted
-from lamina.cli.memory_inbox import edited_text, kept_if_refused
-from lamina.cli.options import add_verb, begin_group, command, config_of, count, flag
+from lamina.cli.memory_history import edited_text, kept_if_refused
+from lamina.cli.options import add_verb, begin_group, command, config_of, count, flag, option
 from lamina.cli.terminal import (
-    fitted,
     harmless,
     moment,
     note,
     one_line,
     out,
+    out_bytes,
+    out_fitted,
     out_json,
+    picked,
     plural,
     style,
     width,
 )
+from lamina.config import Config
 from lamina.errors import RefusedError, UsageError
 from lamina.events import Event, MemoryAdopted, Warned
 from lamina.ledger.places import known_projects, slug
 from lamina.memories import MEMORY_TYPES, Memory, Outcome
+from lamina.memory import is_memory_path, proposed
+from lamina.memory import open_store as open_it
+from lamina.ports import MemoryStore
 
 if TYPE_CHECKING:
     from lamina.agents.scopes import AgentMemory
-    from lamina.config import Config
-    from lamina.ports import MemoryStore
 
 EXAMPLES = """
 lamina memory list                       all memories, newest first
@@ -98,15 +102,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     pin.add_argument("path", nargs="?", help="the file; without it, list the pinned ones")
     flag(pin, "--off", "let others change it again")
     memory_history.add_verbs(verbs)
-    memory_inbox.add_verbs(verbs)
+    memory_history.add_inbox(verbs)
     audit = memory_reports.add_audit(verbs)
     for verb in (listing, search, audit):
         flag(verb, "--all", "in all projects")
     memory_transfer.add_verbs(verbs)
     for name in _OF_AGENTS:
-        verbs.choices[name].add_argument(
-            "--agent", default="", metavar="TYPE", help="in the memory of this type of agent"
-        )
+        about = "in the memory of this type of agent"
+        option(verbs.choices[name], "--agent TYPE", about, default="")
 
 
 def _add_adding(verbs: Any) -> argparse.ArgumentParser:
@@ -133,7 +136,7 @@ def run(args: argparse.Namespace) -> int | None:
             with_index = config.bool("memory.index")
             return memory_reports.audit(args, store, with_index=with_index, project=config.project)
         if args.verb == "inbox":
-            return memory_inbox.run(args, store)
+            return memory_history.review(args, store)
         if args.verb == "import":
             return memory_transfer.take_over(args, config, store)
         if args.verb in memory_history.VERBS:
@@ -183,8 +186,6 @@ def _of_claude_code(config: Config) -> Iterator[tuple[str, str, dict[str, object
 def open_store(config: Config, *, quiet: bool = True, agent: str = "") -> MemoryStore:
     """The project's memory for a command, or that of a type of agent: history is recorded at the end,
     not in the background."""
-    from lamina.memory import open_store as open_it
-
     tell = partial(_tell, quiet=quiet, claude=config.claude)
     if not agent:
         return open_it(config, tell)
@@ -234,7 +235,7 @@ def _list(args: argparse.Namespace, store: MemoryStore) -> None:
         for one in shown
     ]
     if rows:
-        out(fitted(rows, ["type", "file", "changed", "what"], width(), gives_way=(2, 0), cut=3))
+        out_fitted(rows, ["type", "file", "changed", "what"], gives_way=(2, 0), cut=3)
     if not args.quiet:
         _list_remarks(store, len(memories) - len(shown), store.unreadable(), empty=not memories)
 
@@ -260,9 +261,7 @@ def _show(args: argparse.Namespace, store: MemoryStore) -> None:
     elif sys.stdout.isatty():
         out(harmless(content.decode("utf-8", "replace").rstrip("\n")))
     else:
-        sys.stdout.flush()
-        sys.stdout.buffer.write(content)
-        sys.stdout.buffer.flush()
+        out_bytes(content)
 
 
 # ---- writing
@@ -270,7 +269,6 @@ def _show(args: argparse.Namespace, store: MemoryStore) -> None:
 
 def _add(args: argparse.Namespace, store: MemoryStore) -> None:
     from lamina.local.extractor import kind_added
-    from lamina.memory import proposed
 
     text = args.text
     in_editor = text is None and sys.stdin.isatty()
@@ -315,12 +313,7 @@ def _edit(args: argparse.Namespace, store: MemoryStore) -> None:
         return
     with kept_if_refused(new):
         outcome = save_edited(
-            store,
-            path,
-            content,
-            old,
-            reason="lamina memory edit",
-            allow_secret=args.allow_secret,
+            store, path, content, old, reason="lamina memory edit", allow_secret=args.allow_secret
         )
     told(args, outcome, store)
 
@@ -404,8 +397,6 @@ def _gone(store: MemoryStore, word: str) -> str:
 
 def known(store: MemoryStore, word: str) -> str:
     """The path of a memory that exists, or did; "" if nothing is known of it."""
-    from lamina.memory import is_memory_path
-
     for path in (word, md(word), f"team/{md(word)}"):
         if is_memory_path(path) and store.content(path, 1) is not None:
             return path
@@ -457,8 +448,8 @@ def told(args: argparse.Namespace, outcome: Outcome, store: MemoryStore) -> None
     """Say what became of a write, and how to undo it."""
     commit = store.newest_change(outcome.path) if outcome.changed else ""
     if args.json:
-        names = ("path", "decision", "changed", "reason", "warnings")
-        out_json({**{name: getattr(outcome, name) for name in names}, "commit": commit})
+        told_of = picked(outcome, "path decision changed reason warnings")
+        out_json({**told_of, "commit": commit})
         return
     out(outcome.sentence)
     for warning in () if args.quiet else outcome.warnings:
@@ -470,14 +461,8 @@ def told(args: argparse.Namespace, outcome: Outcome, store: MemoryStore) -> None
 def as_json(
     memory: Memory, *, pinned: set[str] | None = None, body: bool = False
 ) -> dict[str, object]:
-    value: dict[str, object] = {
-        "path": memory.path,
-        "name": memory.name,
-        "description": memory.description,
-        "type": memory.type,
-        "changed": memory.mtime,
-        "bytes": memory.size,
-    }
+    value: dict[str, object] = picked(memory, "path name description type")
+    value |= {"changed": memory.mtime, "bytes": memory.size}
     if pinned is not None:
         value["pinned"] = memory.path in pinned
     if body:

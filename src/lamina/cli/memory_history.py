@@ -1,17 +1,25 @@
-"""`lamina memory log | diff | blame | undo | restore`: the history of the memories. Records first
-what was changed outside Lamina; `undo` and `restore` write through the store.
+"""`lamina memory log | diff | blame | undo | restore | inbox`: the changes of the memories, those
+that were made and those that wait for a review; and the editor in which people write memories.
+Records first what was changed outside Lamina; writes through the store, and temporary files for the
+editor.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Sequence
+import contextlib
+import os
+import shlex
+import subprocess
+import tempfile
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import suppress
 from datetime import datetime
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any, cast
 
-from lamina.cli.options import add_verb, command, config_of, count, optional
+from lamina.cli.options import add_verb, command, config_of, count, flag, optional
 from lamina.cli.terminal import (
     harmless,
     moment,
@@ -20,18 +28,19 @@ from lamina.cli.terminal import (
     out,
     out_json,
     out_result,
+    picked,
     print_diff,
     style,
     table,
     width,
 )
-from lamina.errors import MemoryStoreError, UsageError
-
-if TYPE_CHECKING:
-    from lamina.config import Config
-    from lamina.ledger.record import Quotes
-    from lamina.memories import Change, Commit
-    from lamina.ports import MemoryHistory, MemoryStore
+from lamina.config import Config
+from lamina.errors import LaminaError, MemoryStoreError, UsageError
+from lamina.ledger.places import find_project_folder
+from lamina.ledger.record import Quotes
+from lamina.memories import Change, Commit, InboxItem
+from lamina.memory import HistoryDamaged, diff_text, teammate_of, written_at
+from lamina.ports import MemoryHistory, MemoryStore
 
 _WHOSE = {"typed": "You typed", "pasted": "You pasted", "tool": "A tool returned",
           "assistant": "The assistant said", "recalled": "Memory said", "hook": "A hook said",
@@ -65,8 +74,6 @@ def run(args: argparse.Namespace, store: MemoryStore) -> None:
 
 def _caught_up(args: argparse.Namespace, store: MemoryStore) -> MemoryHistory:
     """The history with what was changed outside; where only looking is asked, also without."""
-    from lamina.memory import HistoryDamaged
-
     history = store.history
     if history is None:
         raise UsageError("This memory keeps no history.")
@@ -85,8 +92,6 @@ def _caught_up(args: argparse.Namespace, store: MemoryStore) -> MemoryHistory:
 
 
 def _log(args: argparse.Namespace, store: MemoryStore, history: MemoryHistory) -> None:
-    from lamina.memory import teammate_of
-
     path = _named(store, args.path) if args.path else ""
     found = history.log(path)
     commits = list(islice(found, args.number)) if args.number else list(found)
@@ -114,9 +119,6 @@ def _log(args: argparse.Namespace, store: MemoryStore, history: MemoryHistory) -
 
 def quotes_of(config: Config) -> Quotes:
     """What was said in the project's sessions, to quote from."""
-    from lamina.ledger.places import find_project_folder
-    from lamina.ledger.record import Quotes
-
     return Quotes(find_project_folder(config.own_home, config.project))
 
 
@@ -168,21 +170,13 @@ def why_it_is_there(args: argparse.Namespace, store: MemoryStore, path: str) -> 
         return
     out(style(harmless(path), "bold"))
     for commit in commits:
-        when = moment(_when(commit, mtime))
+        when = moment(written_at(commit, mtime))
         out(f"  {commit.id[:8]} {when}  {commit.writer}: {one_line(commit.subject, 80)}")
         for line in grounds(commit, quotes):
             out(style(f"    {harmless(line)}", "dim"))
 
 
-def _when(commit: Commit, mtime: float) -> float:
-    from lamina.memory import written_at
-
-    return written_at(commit, mtime)
-
-
 def _diff(args: argparse.Namespace, _: MemoryStore, history: MemoryHistory) -> None:
-    from lamina.memory import diff_text
-
     commit = _chosen(history, args.commit)
     if not commit:
         note("No history yet.")
@@ -198,25 +192,23 @@ def _diff(args: argparse.Namespace, _: MemoryStore, history: MemoryHistory) -> N
 
 
 def _blame(args: argparse.Namespace, store: MemoryStore, history: MemoryHistory) -> None:
-    from lamina.memory import blame, teammate_of
+    from lamina.memory import blame
 
     path = _named(store, args.path)
     lines = blame(history.versions(path))
     if not lines:
         store.read_bytes(path)  # raises if there is none
     if args.json:
-        out_json(
-            [
-                {"line": line.number, "text": line.text, "commit": as_json(line.commit)}
-                for line in lines
-            ]
-        )
+        rows = [
+            {"line": one.number, "text": one.text, "commit": as_json(one.commit)} for one in lines
+        ]
+        out_json(rows)
         return
     mtime = store.mtime(path)
     for line in lines:
         commit = line.commit
         writer = teammate_of(commit, path) or commit.writer
-        who = f"{commit.id[:8]} {writer:<10} {moment(_when(commit, mtime))}"
+        who = f"{commit.id[:8]} {writer:<10} {moment(written_at(commit, mtime))}"
         out(f"{style(who, 'dim')}  {harmless(line.text)}")
     quotes = quotes_of(config_of(args))
     for commit in {line.commit.id: line.commit for line in lines}.values():
@@ -272,8 +264,7 @@ def _listed(paths: Sequence[str], most: int = 10) -> str:
 def _restore(args: argparse.Namespace, _: MemoryStore, history: MemoryHistory) -> None:
     path = args.path if args.path.endswith(".md") else f"{args.path}.md"
     outcome = history.restore(path, args.commit)
-    value = {"path": outcome.path, "changed": outcome.changed}
-    out_result(value, outcome.sentence, as_json=args.json)
+    out_result(picked(outcome, "path changed"), outcome.sentence, as_json=args.json)
 
 
 VERBS = {"log": _log, "diff": _diff, "blame": _blame, "undo": _undo, "restore": _restore}
@@ -293,14 +284,138 @@ def _named(store: MemoryStore, word: str) -> str:
 
 
 def as_json(commit: Commit) -> dict[str, object]:
-    return {
-        "id": commit.id,
-        "writer": commit.writer,
-        "when": commit.when,
-        "subject": commit.subject,
-        "paths": list(commit.paths),
-        "session": commit.session,
-        "messages": list(commit.entries),
-        "origin": commit.origin,
-        "reason": commit.reason,
-    }
+    about = picked(commit, "id writer when subject paths session")
+    return {**about, "messages": commit.entries, **picked(commit, "origin reason")}
+
+
+# ---- the inbox
+
+
+def add_inbox(verbs: Any) -> None:
+    inbox = add_verb(verbs, "inbox", "show what is waiting for review; accept, edit or reject it")
+    actions, about = ("show", "accept", "edit", "reject"), "what to do (show)"
+    inbox.add_argument("action", nargs="?", choices=actions, default="show", help=about)
+    inbox.add_argument("item", nargs="*", help="ids or prefixes of them")
+    flag(inbox, "--all", "everything in the inbox")
+    flag(inbox, "--allow-secret", "save it even if it looks like a secret")
+
+
+def review(args: argparse.Namespace, store: MemoryStore) -> int | None:
+    items = _items(args, store)
+    if args.action == "show":
+        return _show_inbox(args, store, items)
+    done: list[dict[str, object]] = []
+    code = 0
+    for item in items:
+        try:
+            done.append({"id": item.id, "path": item.proposal.path, **_do(args, store, item)})
+        except LaminaError as error:
+            # One that no longer applies must not hold up the others.
+            code = error.exit_code
+            done.append({"id": item.id, "path": item.proposal.path, "failed": str(error)})
+    if args.json:
+        out_json(done)
+        return code
+    for row in done:
+        if "failed" in row:
+            note(f"lamina: {harmless(str(row['path']))}: {harmless(str(row['failed']))}")
+        else:
+            out(f"{str(row['done']).capitalize()}: {harmless(str(row['path']))}")
+            warnings = cast("list[str]", row.get("warnings", []))
+            for warning in () if args.quiet else warnings:
+                note(harmless(warning))
+    return code
+
+
+def _items(args: argparse.Namespace, store: MemoryStore) -> list[InboxItem]:
+    if args.item and args.all:
+        raise UsageError("Name items or give --all, not both.")
+    if args.item:
+        return [store.waiting_item(item) for item in args.item]
+    if args.action == "show" or args.all:
+        return [*store.waiting()]
+    raise UsageError(f"Say which: `lamina memory inbox {args.action} ID`, or --all.")
+
+
+def _do(args: argparse.Namespace, store: MemoryStore, item: InboxItem) -> dict[str, object]:
+    if args.action == "reject":
+        store.reject(item.id)
+        return {"done": "rejected"}
+    if args.action == "edit":
+        proposed = store.proposed_content(item).decode("utf-8", "surrogateescape")
+        text = edited_text(proposed)
+        with kept_if_refused(text):
+            outcome = store.accept(
+                item.id,
+                edited=text.encode("utf-8", "surrogateescape"),
+                allow_secret=args.allow_secret,
+            )
+    else:
+        outcome = store.accept(item.id, allow_secret=args.allow_secret)
+    return {"done": "accepted", "warnings": list(outcome.warnings)}
+
+
+def _show_inbox(args: argparse.Namespace, store: MemoryStore, items: list[InboxItem]) -> None:
+    if args.json:
+        out_json([_item_json(item, store.inbox_diff(item)) for item in items])
+        return
+    if not items:
+        note("The inbox is empty.")
+        return
+    for item in items:
+        out(style(f"{item.id}  {item.proposal.writer}, {moment(item.when)}", "bold"))
+        out(harmless(item.reason))
+        for warning in item.warnings:
+            out(style(harmless(warning), "yellow"))
+        print_diff(store.inbox_diff(item))
+        out()
+    if not args.quiet:
+        note("`lamina memory inbox accept ID`, `edit ID`, `reject ID`, or --all.")
+
+
+def _item_json(item: InboxItem, diff: str) -> dict[str, object]:
+    about = {**picked(item, "id when"), **picked(item.proposal, "path writer")}
+    return {**about, **picked(item, "reason warnings update_of"), "diff": diff}
+
+
+# ---- the editor
+
+
+def edited_text(text: str) -> str:
+    """The text as the user left it. The file is removed unless the editor failed."""
+    command = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
+    name = _temporary(text)
+    file = Path(name)
+    try:
+        done = subprocess.run([*shlex.split(command), name], check=False)
+    except (OSError, ValueError) as error:
+        file.unlink()
+        raise UsageError(f"Can't start the editor {command!r}. Set EDITOR to another.") from error
+    if done.returncode != 0:
+        raise LaminaError(
+            f"The editor {command!r} failed with code {done.returncode}. Nothing was changed; "
+            f"what you typed is in {name}."
+        )
+    changed = file.read_bytes().decode("utf-8", "surrogateescape")
+    file.unlink()
+    return changed
+
+
+@contextlib.contextmanager
+def kept_if_refused(text: str) -> Generator[None]:
+    """What was typed is not lost when it is refused: the error says where it is."""
+    try:
+        yield
+    except LaminaError as error:
+        try:
+            name = _temporary(text)
+        except OSError:
+            raise error from None
+        raise type(error)(f"{error} What you typed is in {name}.") from error
+
+
+def _temporary(text: str) -> str:
+    descriptor, name = tempfile.mkstemp(suffix=".md", prefix="lamina-")
+    with open(descriptor, "wb") as stream:
+        stream.write(text.encode("utf-8", "surrogateescape"))
+    return name

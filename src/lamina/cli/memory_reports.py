@@ -15,26 +15,29 @@ from typing import TYPE_CHECKING, Any
 from lamina.cli.options import add_verb, count, flag, optional
 from lamina.cli.terminal import (
     Progress,
-    fitted,
     harmless,
     note,
     one_line,
     out,
+    out_fitted,
     out_json,
+    picked,
     plural,
     style,
     table,
-    width,
 )
+from lamina.config import Config
 from lamina.errors import UsageError
+from lamina.ledger.log import read
+from lamina.memories import Memory
+from lamina.memory import Audit, Repaired, Step, look_over, repair
+from lamina.ports import MemoryStore
 
 if TYPE_CHECKING:
-    from lamina.config import Config
-    from lamina.memories import Memory
-    from lamina.memory import Audit, Repaired, Step
-    from lamina.ports import MemoryStore
     from lamina.recall import Match
     from lamina.recall.why import RecallRecord
+
+_STEP = "action path reason value"
 
 
 def add_search(verbs: Any) -> argparse.ArgumentParser:
@@ -92,7 +95,7 @@ def search(args: argparse.Namespace, store: MemoryStore) -> None:
             for (_, memory), chance in zip(found, likely, strict=True)
         ]
         heading = ["chance", "type", "file", "what"]
-        out(fitted(rows, heading, width(), gives_way=(1, 0), cut=3))
+        out_fitted(rows, heading, gives_way=(1, 0), cut=3)
     else:
         note("Nothing found.")
 
@@ -118,7 +121,7 @@ def _found_json(match: Match, memory: Memory, chance: float) -> dict[str, Any]:
 
 
 def why(args: argparse.Namespace, config: Config) -> None:
-    from lamina.cli import sessions, transcript
+    from lamina.cli import sessions
     from lamina.recall.why import recalls_of, turns_of
 
     files = sessions.find(config)
@@ -132,7 +135,7 @@ def why(args: argparse.Namespace, config: Config) -> None:
         if args.session.endswith(".md"):
             raise UsageError(f"There is no memory {args.session}: `lamina memory list` names them.")
     file = sessions.choose(files, args.session)
-    entries = transcript.read(file).entries
+    entries = read(file).entries
     found = recalls_of(entries)
     if args.turn is not None:
         typed = turns_of(entries)
@@ -172,8 +175,6 @@ def audit(
     project: Path | None = None,
 ) -> int:
     """0: nothing is wrong, or all of it was repaired; 1: something is left for a person to look at."""
-    from lamina.memory import repair
-
     look = auditor(store, with_index=with_index, project=project)
     found, steps = look()
     done: Sequence[Repaired] = ()
@@ -193,7 +194,6 @@ def auditor(
     store: MemoryStore, *, with_index: bool, project: Path | None
 ) -> Callable[[], tuple[Audit, Sequence[Step]]]:
     """Looks the memories over: what is wrong, and what can be repaired without a reader."""
-    from lamina.memory import look_over
     from lamina.recall.memory_index import USES_FILE, load_uses
 
     uses = load_uses(store.state / USES_FILE)
@@ -243,14 +243,10 @@ def _audit_json(found: Audit, steps: Sequence[Step], done: Sequence[Repaired]) -
         "checked": found.checked,
         "counts": dict(found.counts),
         "faults": [
-            {name: getattr(fault, name) for name in ("kind", "path", "reason", "doubtful", "other")}
+            picked(fault, "kind path reason doubtful other")
             | ({"line": fault.line, "rule": fault.rule} if fault.rule else {})
             for fault in found.faults
         ],
-        "steps": [_step(step) for step in steps],
-        "done": [{**_step(item.step), "failure": item.failure} for item in done],
+        "steps": [picked(step, _STEP) for step in steps],
+        "done": [{**picked(item.step, _STEP), "failure": item.failure} for item in done],
     }
-
-
-def _step(step: Step) -> dict[str, str]:
-    return {"action": step.action, "path": step.path, "reason": step.reason, "value": step.value}

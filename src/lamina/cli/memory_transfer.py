@@ -13,28 +13,17 @@ import secrets
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lamina.cli.options import add_verb, command, flag
-from lamina.cli.terminal import (
-    harmless,
-    note,
-    one_line,
-    out,
-    out_json,
-    out_result,
-    plural,
-    table,
-    width,
-)
+from lamina.cli.terminal import harmless, note, out, out_decisions, out_json, out_result, plural
+from lamina.config import Config
 from lamina.errors import GateRefused, InboxFull, LaminaError, SaidAlready, UsageError
 from lamina.ledger.places import failing_as
 from lamina.memories import MEMORY_TYPES, Memory, MemoryType, Proposal
+from lamina.memory import memory_place, proposed, read_topic
 from lamina.messages import as_list, as_object
-
-if TYPE_CHECKING:
-    from lamina.config import Config
-    from lamina.ports import MemoryStore
+from lamina.ports import MemoryStore
 
 _FORMS = ("json", "mem0", "agents", "folder")
 _INDEX = "MEMORY.md"
@@ -45,11 +34,8 @@ _MARK = "import "
 
 def add_verbs(verbs: Any) -> None:
     taking = add_verb(verbs, "import", "take memories over from another program")
-    taking.add_argument(
-        "source",
-        nargs="?",
-        help="a folder, AGENTS.md, a JSON export of mem0 or Lamina; `claude`: Claude Code's here",
-    )
+    sources = "a folder, AGENTS.md, a JSON export of mem0 or Lamina; `claude`: Claude Code's here"
+    taking.add_argument("source", nargs="?", help=sources)
     flag(taking, "--dry-run", "only show what would happen")
     flag(taking, "--mine", "I vouch for all of it: no inbox")
     kinds = "type of what has none (project; of an AGENTS.md feedback, of mem0 user)"
@@ -98,8 +84,7 @@ def take_over(args: argparse.Namespace, config: Config, store: MemoryStore) -> N
     if args.json:
         out_json(rows)
         return
-    room = max(20, width() - 50)
-    out(table([[row["decision"], row["path"], one_line(row["reason"], room)] for row in rows]))
+    out_decisions(rows, 50)
     if not args.quiet:
         _remark(args, rows)
 
@@ -120,8 +105,6 @@ def _remark(args: argparse.Namespace, rows: Sequence[dict[str, str]]) -> None:
 def _take(
     args: argparse.Namespace, store: MemoryStore, one: Found, kind: MemoryType, mark: str
 ) -> dict[str, str]:
-    from lamina.memory import proposed
-
     proposal = proposed(
         one.body,
         type=one.type or kind,
@@ -200,8 +183,6 @@ def claude_home() -> Path:
 
 def claude_memory(config: Config) -> Path:
     """Where Claude Code keeps what it remembers of this project, whether there is any or not."""
-    from lamina.memory import memory_place
-
     return memory_place(claude_home(), config.project, claude=True).directory
 
 
@@ -239,8 +220,6 @@ def _content(file: Path) -> bytes:
 
 
 def _in_folder(folder: Path) -> Iterator[Found]:
-    from lamina.memory import read_topic
-
     for file in sorted(folder.rglob("*")):
         if file.suffix in _TEXTS and file.is_file() and file.name != _INDEX:
             memory = read_topic(file.name, _content(file))

@@ -58,18 +58,11 @@ def add_common(parser: argparse.ArgumentParser) -> None:
     """The options that every command takes."""
     group = parser.add_argument_group("common options")
     off: Any = argparse.SUPPRESS
-    group.add_argument("--home", metavar="DIR", default=off, help="Lamina's home (~/.lamina)")
-    group.add_argument(
-        "--project", metavar="DIR", default=off, help="the project's directory (this one)"
-    )
-    group.add_argument("--json", action="store_true", default=off, help="print JSON")
-    group.add_argument(
-        "--claude",
-        action="store_true",
-        default=off,
-        help="use Claude Code's directory and memories",
-    )
-    group.add_argument("--quiet", action="store_true", default=off, help="print only results")
+    option(group, "--home DIR", "Lamina's home (~/.lamina)", default=off)
+    option(group, "--project DIR", "the project's directory (this one)", default=off)
+    flag(group, "--json", "print JSON", default=off)
+    flag(group, "--claude", "use Claude Code's directory and memories", default=off)
+    flag(group, "--quiet", "print only results", default=off)
 
 
 def add_verb(
@@ -83,9 +76,19 @@ def add_verb(
     return parser
 
 
-def flag(parser: Any, name: str, help: str) -> None:  # noqa: A002 - argparse's own name
+def flag(parser: Any, name: str, help: str, **more: Any) -> None:  # noqa: A002
     """An option that is there or not."""
-    parser.add_argument(name, action="store_true", help=help)
+    parser.add_argument(name, action="store_true", help=help, **more)
+
+
+def option(parser: Any, name: str, help: str, **more: Any) -> None:  # noqa: A002
+    """An option with a value: `--model NAME`."""
+    name, _, metavar = name.partition(" ")
+    parser.add_argument(name, metavar=metavar, help=help, **more)
+
+
+def choose_model(parser: Any) -> None:
+    option(parser, "--model NAME", "use this model instead of the one in the settings")
 
 
 def optional(parser: Any, name: str, help: str, metavar: str | None = None) -> None:  # noqa: A002
@@ -156,13 +159,8 @@ _UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
 def add_times(parser: argparse.ArgumentParser) -> None:
     """`--since` and `--until`."""
-    parser.add_argument(
-        "--since",
-        type=since,
-        metavar="TIME",
-        help="from then on: 2026-11-01, 12h, 3d, 2w, yesterday",
-    )
-    parser.add_argument("--until", type=until, metavar="TIME", help="up to then, that day included")
+    option(parser, "--since TIME", "from then on: 2026-11-01, 12h, 3d, 2w, yesterday", type=since)
+    option(parser, "--until TIME", "up to then, that day included", type=until)
 
 
 def since(words: str) -> float:

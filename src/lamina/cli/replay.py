@@ -16,10 +16,9 @@ from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path, PurePath
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
 
 from lamina.cache.prices import money_text
-from lamina.cli.options import config_of, flag
+from lamina.cli.options import config_of, flag, option
 from lamina.cli.terminal import (
     StatusLine,
     fitted,
@@ -33,9 +32,14 @@ from lamina.cli.terminal import (
     width,
     wrapped,
 )
+from lamina.config import Config
 from lamina.errors import LaminaError, TranscriptError, UsageError
 from lamina.ledger.places import failing_as
 from lamina.replay.charts import layer_name, tokens_text
+from lamina.replay.policies import NAMES, open_policy
+from lamina.replay.readers import read_recording
+from lamina.replay.recording import Recording
+from lamina.replay.report import render_report
 from lamina.replay.results import (
     PolicyResult,
     ReplayResult,
@@ -44,11 +48,8 @@ from lamina.replay.results import (
     report_json,
     result_of,
 )
-
-if TYPE_CHECKING:
-    from lamina.config import Config
-    from lamina.replay.recording import Recording
-
+from lamina.replay.run import replay
+from lamina.replay.weigh import Weigher
 
 EXAMPLES = """
 lamina replay session.jsonl                       as recorded, and with Lamina
@@ -65,12 +66,8 @@ PIPED = "-"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "paths",
-        nargs="+",
-        metavar="PATH",
-        help="transcripts, or folders of them; - reads one from a pipe",
-    )
+    read = "transcripts, or folders of them; - reads one from a pipe"
+    parser.add_argument("paths", nargs="+", metavar="PATH", help=read)
     parser.add_argument(
         "--policy",
         action="append",
@@ -79,22 +76,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "is sent), lamina, clear-oldest, drop-oldest; separate several by commas, or repeat it "
         "(recorded,none,lamina)",
     )
-    parser.add_argument(
-        "--window",
-        type=int,
-        default=200_000,
-        metavar="N",
-        help="the model's context window, in tokens (200000)",
-    )
-    parser.add_argument(
-        "--model", default="", metavar="M", help="use this model's prices and limits"
-    )
+    window = "the model's context window, in tokens (200000)"
+    option(parser, "--window N", window, type=int, default=200_000)
+    option(parser, "--model M", "use this model's prices and limits", default="")
     flag(
         parser,
         "--uncut",
         "undo the recording's own compactions, so that every policy starts from the whole history",
     )
-    parser.add_argument("--html", metavar="FILE", help="write a report with charts")
+    option(parser, "--html FILE", "write a report with charts")
 
 
 def run(args: argparse.Namespace) -> None:
@@ -170,8 +160,6 @@ def _check_place(path: Path) -> None:
 
 
 def _policies(text: str) -> list[str]:
-    from lamina.replay.policies import NAMES
-
     names = list(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
     for name in names:
         if name not in NAMES:
@@ -220,10 +208,6 @@ def _replayed(
     progress: StatusLine,
     label: str,
 ) -> ReplayResult:
-    from lamina.replay.policies import open_policy
-    from lamina.replay.run import replay
-    from lamina.replay.weigh import Weigher
-
     with suppress(OSError):
         progress.say(f"{label}: reading", now=path.stat().st_size > LARGE)
     recording: Recording = _read(path, piped=path == args.piped)
@@ -249,8 +233,6 @@ def _replayed(
 
 def _read(path: Path, *, piped: bool) -> Recording:
     """The recording, by the name the user knows it by."""
-    from lamina.replay.readers import read_recording
-
     if not piped:
         return read_recording(path)
     try:
@@ -260,8 +242,6 @@ def _read(path: Path, *, piped: bool) -> Recording:
 
 
 def _write_report(path: Path, results: Sequence[ReplayResult], *, quiet: bool) -> None:
-    from lamina.replay.report import render_report
-
     with failing_as(LaminaError, f"Can't write the report to {path}"):
         path.write_text(render_report(results), "utf-8")
     if not quiet:

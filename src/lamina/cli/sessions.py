@@ -6,28 +6,27 @@ into a summary, show what a fold stands for, undo a compaction; `grep` and `sear
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from stat import S_ISREG
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import anyio
 
 from lamina.cli import sessions_search, transcript
-from lamina.cli.options import add_verb, config_of, flag, optional
-from lamina.cli.terminal import fitted, harmless, note, out, out_json, out_result, style, width
+from lamina.cli.options import add_verb, choose_model, config_of, flag, option, optional
+from lamina.cli.terminal import harmless, note, out_bytes, out_fitted, out_json, out_result, picked
 from lamina.config import Config
 from lamina.errors import LaminaError, UsageError
 from lamina.events import AnyEvent
+from lamina.layers.snip import COMPACTION, undoing
 from lamina.ledger import edits, spans
 from lamina.ledger.log import read
 from lamina.ledger.places import NOTES, find_project_folder
-
-if TYPE_CHECKING:
-    from lamina.ledger.record import Ledger
-    from lamina.messages import Json
+from lamina.ledger.record import Ledger
+from lamina.messages import Json
+from lamina.replay.agent_sessions import AGENTS, copies
 
 EXAMPLES = """
 lamina sessions list                     this project's, newest first
@@ -79,7 +78,6 @@ def run(args: argparse.Namespace) -> int | None:
     files = sorted([*files, *theirs], key=changed, reverse=True)
     if shows:
         return _show(args, choose(files, args.id))
-    from lamina.replay.agent_sessions import AGENTS
 
     if args.agent not in (None, "lamina", *AGENTS):
         raise UsageError(f"There is no agent {args.agent}. There are: lamina, {', '.join(AGENTS)}.")
@@ -98,8 +96,6 @@ def others(
     """What other coding agents said in this project, or in all, in our own form: copies of their
     records, and what went through a gateway or a wrapped client and is in no such record (`doubles`:
     and what is)."""
-    from lamina.replay.agent_sessions import AGENTS, copies
-
     agents = [one for one in AGENTS if one not in without]
     made, late, unread = copies(config, agents, everywhere=everywhere, seconds=seconds)
     if not quiet:
@@ -192,7 +188,7 @@ def _list(args: argparse.Namespace, files: list[Path]) -> None:
         for row in rows
     ]
     heading = ["session", "agent", "last change", "messages", "begins with"]
-    out(fitted(cells, heading, width(), gives_way=(3, 2), cut=4))
+    out_fitted(cells, heading, gives_way=(3, 2), cut=4)
     if len(files) > len(shown) and not args.quiet:
         note(f"{len(files) - len(shown)} more; `-n 0` shows all.")
 
@@ -216,11 +212,9 @@ def _short(session: str) -> str:
 
 
 def _show(args: argparse.Namespace, file: Path) -> None:
-    session = transcript.read(file)
+    session = read(file)
     if args.result:
-        sys.stdout.flush()
-        sys.stdout.buffer.write(transcript.whole_result(session, args.result))
-        sys.stdout.buffer.flush()
+        out_bytes(transcript.whole_result(session.entries, file.stem, args.result))
         return
     if args.notes:
         try:
@@ -234,8 +228,7 @@ def _show(args: argparse.Namespace, file: Path) -> None:
     if args.json:
         out_json({"id": file.stem, "file": str(file), "entries": session.entries})
         return
-    for mark, text in transcript.lines(session):
-        out(style(mark, "bold") + harmless(text))
+    transcript.show(session.entries)
 
 
 # ---- folding
@@ -246,13 +239,9 @@ def _add_folding(verbs: argparse._SubParsersAction[Any]) -> None:  # pyright: ig
     compact = add_verb(verbs, "compact", "replace a session's messages by a summary")
     compact.add_argument("--instructions", default="", help="what the summary should stress")
     part = compact.add_mutually_exclusive_group()
-    part.add_argument(
-        "--from", dest="first", metavar="ENTRY", help="only what comes after this entry"
-    )
-    part.add_argument("--up-to", metavar="ENTRY", help="only what comes before this entry")
-    compact.add_argument(
-        "--model", metavar="NAME", help="use this model instead of the one in the settings"
-    )
+    option(part, "--from ENTRY", "only what comes after this entry", dest="first")
+    option(part, "--up-to ENTRY", "only what comes before this entry")
+    choose_model(compact)
     expand = add_verb(verbs, "expand", "print what a summary or a snipped part stands for")
     undo = add_verb(verbs, "undo-compact", "undo the last compaction")
     for verb in (compact, expand, undo):
@@ -279,9 +268,8 @@ def _compact(args: argparse.Namespace, file: Path) -> None:
             return await session.compact(args.instructions, from_entry=first, up_to_entry=last)
 
     done = anyio.run(work)
-    names = ("edit", "source", "tokens_before", "tokens_after", "score")
-    value = {"session": file.stem, **{name: getattr(done, name) for name in names}}
-    out_result(value, compaction_sentence(done), as_json=args.json)
+    about = picked(done, "edit source tokens_before tokens_after score")
+    out_result({"session": file.stem, **about}, compaction_sentence(done), as_json=args.json)
 
 
 def compaction_sentence(done: Any) -> str:
@@ -296,8 +284,6 @@ def compaction_sentence(done: Any) -> str:
 
 
 def _expand(args: argparse.Namespace, file: Path) -> None:
-    from lamina.ledger.record import Ledger
-
     ledger = Ledger.of(read(file).entries)
     number = not args.n or (args.n.isascii() and args.n.isdigit() and len(args.n) < 4)
     entry = str(_fold(ledger, args.n)["uuid"]) if number else args.n  # ids are longer
@@ -318,9 +304,6 @@ def _fold(ledger: Ledger, number: str) -> Json:
 
 
 def _undo(args: argparse.Namespace, file: Path) -> None:
-    from lamina.layers.snip import COMPACTION, undoing
-    from lamina.ledger.record import Ledger
-
     ledger = Ledger.open(file)
     try:
         before = ledger.tokens()

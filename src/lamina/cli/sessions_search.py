@@ -26,14 +26,18 @@ from typing import TYPE_CHECKING, Any
 from lamina.agents.roster import agent_ledgers
 from lamina.cli.options import add_times, add_verb, count
 from lamina.cli.terminal import Progress, moment, note, one_line, out, out_json, style, width
+from lamina.cli.transcript import texts_of
 from lamina.errors import UsageError
 from lamina.ledger import log
+from lamina.ledger.edits import written_at
 from lamina.ledger.places import find_project_folder
+from lamina.messages import Json
+from lamina.recall import chances, transcripts
+from lamina.recall.transcripts import FoundMessage, TranscriptIndex
+from lamina.tools import grep as grep_tool
 
 if TYPE_CHECKING:
     from lamina.config import Config
-    from lamina.messages import Json
-    from lamina.recall.transcripts import FoundMessage, TranscriptIndex
 
 _DAY = 86_400.0
 # What ripgrep is given at a time: 20 ms of work. When the time is up only whole batches are known to
@@ -175,10 +179,7 @@ class _Search:
 
     def _entries(self, files: Sequence[Path]) -> Iterator[tuple[Path, bytes]]:
         """The lines of these files that may hold a hit, in order."""
-        from lamina.recall.transcripts import lines
-        from lamina.tools.grep import find_ripgrep
-
-        ripgrep = find_ripgrep()
+        ripgrep = grep_tool.find_ripgrep()
         if self._candidates and ripgrep:
             works = yield from self._by_ripgrep(ripgrep, self._candidates, files)
             if works:
@@ -186,7 +187,7 @@ class _Search:
 
         for file in files:
             try:
-                yield from ((file, line) for _, line in lines(file))
+                yield from ((file, line) for _, line in transcripts.lines(file))
             except OSError as error:
                 note(f"lamina: {file} can't be read: {error.strerror}.")
 
@@ -231,16 +232,16 @@ class _Search:
                 process.stdout.close()
 
     def _in_entry(self, file: Path, line: bytes) -> Iterator[MatchingLine]:
-        from lamina.recall.transcripts import agent_in, value_of
-
-        when, texts = _said(value_of(line))
+        when, texts = _said(transcripts.value_of(line))
         if when < self._since or when > self._until:
             return
         for who, text in texts:
             with _alarm(self._deadline):
                 rows = [row for row in text.splitlines() if self._pattern.search(row)]
             below = bool(rows) and file.parent.name == "subagents"
-            session, agent = (file.parts[-3], agent_in(file)) if below else (file.stem, "")
+            session, agent = (
+                (file.parts[-3], transcripts.agent_in(file)) if below else (file.stem, "")
+            )
             yield from (MatchingLine(session, who, row, when, agent) for row in rows)
 
 
@@ -269,13 +270,9 @@ def _alarm(until: float) -> Generator[None]:
 
 
 def _said(value: Json) -> tuple[float, Iterator[tuple[str, str]]]:
-    from lamina.cli.transcript import texts_of
-    from lamina.ledger.edits import written_at
-    from lamina.recall.transcripts import claude_texts, claude_time
-
     if value.get("kind") == "message":
         return written_at(value), texts_of(value)
-    return claude_time(value), claude_texts(value)
+    return transcripts.claude_time(value), transcripts.claude_texts(value)
 
 
 def _with_others(
@@ -290,10 +287,9 @@ def _with_others(
     copied = others(config, without=without, everywhere=everywhere, quiet=quiet)
     if not config.claude:
         return sorted([*files, *copied], key=changed, reverse=True)
-    from lamina.recall.transcripts import claude_folders
 
     everything = (config.home / "projects").glob("*")
-    folders = everything if everywhere else claude_folders(config.home, config.project)
+    folders = everything if everywhere else transcripts.claude_folders(config.home, config.project)
     theirs = [
         file
         for folder in folders
@@ -408,8 +404,7 @@ def _is_plain(sign: str, *, folds: bool) -> bool:
 
 
 def search(args: argparse.Namespace, config: Config) -> int:
-    from lamina.recall.scoring import question_terms
-    from lamina.recall.transcripts import said_in
+    from lamina.recall.scoring import question_terms  # it loads numpy: the other verbs need none
 
     words = " ".join(args.words)
     if not question_terms(words):
@@ -425,7 +420,7 @@ def search(args: argparse.Namespace, config: Config) -> int:
     number = args.number or _MOST_FOUND
     searched = indexes(config, everywhere=args.all)
     try:
-        found = said_in(
+        found = transcripts.said_in(
             searched,
             words,
             number,
@@ -451,8 +446,6 @@ def search(args: argparse.Namespace, config: Config) -> int:
 
 
 def _print_found(args: argparse.Namespace, found: Sequence[FoundMessage]) -> None:
-    from lamina.recall import chances
-
     likely = chances(found)
     if args.json:
         rows = [
@@ -474,12 +467,11 @@ def indexes(config: Config, *, everywhere: bool = False) -> list[TranscriptIndex
     """Lamina's own sessions, here or in all projects, and the copies of other agents'. In Claude mode
     Claude Code's own files, whose index is kept with ours."""
     from lamina.cli.sessions import others
-    from lamina.recall.transcripts import TranscriptIndex, claude_folders, transcript_indexes
 
     own = find_project_folder(config.own_home, config.project)
-    claude = claude_folders(config.home, config.project) if config.claude else ()
+    claude = transcripts.claude_folders(config.home, config.project) if config.claude else ()
     without = ("claude-code",) if config.claude else ()
     folders = {file.parent for file in others(config, without=without, everywhere=everywhere)}
     if everywhere:
         folders |= {*(config.own_home / "projects").glob("*/")} - {own}
-    return [*transcript_indexes(own, claude), *map(TranscriptIndex, sorted(folders))]
+    return [*transcripts.transcript_indexes(own, claude), *map(TranscriptIndex, sorted(folders))]

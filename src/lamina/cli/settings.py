@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from lamina.cli.options import config_of, flag
-from lamina.cli.terminal import note, out, out_json, style
+from lamina.cli.terminal import note, out, out_json, picked, style
 from lamina.config import (
     BY_NAME,
     MANAGED,
@@ -40,12 +40,8 @@ lamina settings path                     the files, strongest first
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "what",
-        nargs="*",
-        metavar="KEY",
-        help="a setting or a group; or: set KEY VALUE, unset KEY, path",
-    )
+    words = "a setting or a group; or: set KEY VALUE, unset KEY, path"
+    parser.add_argument("what", nargs="*", metavar="KEY", help=words)
     flag(parser, "--explain", "show where each value comes from, and what it overrides")
     files = parser.add_mutually_exclusive_group()
     for option, kind, words in (
@@ -105,16 +101,14 @@ def _named(name: str) -> list[Setting]:
 
 
 def _as_json(config: Config, row: Setting) -> dict[str, Any]:
-    source = config.source(row.name)
     return {
         "name": row.name,
         "value": config.value(row.name),
         "default": row.default,
         "type": row.kind,
-        "source": {"kind": source.kind, "where": source.where},
+        "source": picked(config.source(row.name), "kind where"),
         "variable": row.environment,
-        "from_project": row.from_project,
-        "help": row.help,
+        **picked(row, "from_project help"),
     }
 
 

@@ -13,14 +13,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lamina.cache.prices import money_text, price_of
+from lamina.cache.spend import Group, Spend, grouped
 from lamina.cli.options import config_of, flag
 from lamina.cli.terminal import fitted, harmless, note, out, out_json, plural, style, width, wrapped
+from lamina.ledger import log
+from lamina.ledger.places import find_project_folder, known_projects
+from lamina.ledger.record import Ledger
 from lamina.messages import BACKGROUND, Json, Usage, as_object
+from lamina.ports import MemoryStore
 
 if TYPE_CHECKING:
-    from lamina.cache.spend import Group
     from lamina.config import Config
-    from lamina.ports import MemoryStore
 
 LAST_SESSIONS = 20  # that health is about
 MOST_CHANGES = 1_000  # of the history
@@ -37,18 +40,13 @@ lamina spend --by model --json
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--by",
-        choices=("layer", "day", "session", "model", "project"),
-        default="layer",
-        help="layer, day, session, model or project (layer)",
-    )
+    groups = ("layer", "day", "session", "model", "project")
+    about = "layer, day, session, model or project (layer)"
+    parser.add_argument("--by", choices=groups, default="layer", help=about)
     flag(parser, "--health", "how cache, layers and memory do in this project")
 
 
 def run(args: argparse.Namespace) -> None:
-    from lamina.cache.spend import Spend
-
     config = config_of(args)
     if args.health:
         _show_health(args, config)
@@ -103,8 +101,6 @@ def run(args: argparse.Namespace) -> None:
 
 def report(config: Config, by: str) -> tuple[list[Group], Json, list[Json]]:
     """What was spent, in groups; how much of it on background work; the caps on that."""
-    from lamina.cache.spend import Spend, grouped
-
     spend = Spend(config.own_home / "spend")
     aside = [g for g in grouped(spend.calls(), "layer") if g.name in BACKGROUND]
     background = {"calls": sum(g.calls for g in aside), "cost": sum(g.cost for g in aside)}
@@ -116,9 +112,7 @@ def report(config: Config, by: str) -> tuple[list[Group], Json, list[Json]]:
 
 def _by_project(config: Config, by_session: list[Group]) -> list[Group]:
     """Sessions summed up by the folder in which their ledger lies, dearest first."""
-    from lamina.cache.spend import Group
     from lamina.cli.sessions import find
-    from lamina.ledger.places import find_project_folder, known_projects
 
     home = config.own_home
     known = {find_project_folder(home, one).name: Path(one).name for one in known_projects(home)}
@@ -183,8 +177,6 @@ def _show_cap(cap: Json) -> None:
 
 def _shown(groups: list[Group], by: str) -> list[Group]:
     """What a person is shown: the dearest groups, or the latest days, and all others as one."""
-    from lamina.cache.spend import Group
-
     if len(groups) <= MOST_ROWS:
         return groups
     days = by == "day"
@@ -217,8 +209,6 @@ def _row(group: Group) -> list[str]:
 def session_health(config: Config, file: Path) -> Json:
     """One session: cache, what the layers took out and earned, what compactions kept."""
     from lamina.cli.context import state_of
-    from lamina.ledger import log
-    from lamina.ledger.record import Ledger
 
     ledger = Ledger.of(log.read(file).entries)
     state = state_of(config, file.stem, ledger)

@@ -13,7 +13,7 @@ import signal
 import sys
 import termios
 import time
-from collections.abc import Collection, Generator, Sequence
+from collections.abc import Collection, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any, TextIO
@@ -94,6 +94,18 @@ def out_json(value: Any, *, pretty: bool | None = None) -> None:
     text = json.dumps(value, ensure_ascii=plain, indent=2 if pretty else None, default=str)
     # A lone surrogate (a file name that is not UTF-8) has no bytes of its own.
     sys.stdout.write(text.encode("utf-8", "replace").decode() + "\n")
+
+
+def picked(one: object, names: str) -> dict[str, Any]:
+    """Some fields of a value, for JSON."""
+    return {name: getattr(one, name) for name in names.split()}
+
+
+def out_bytes(content: bytes) -> None:
+    """A result byte for byte."""
+    sys.stdout.flush()
+    sys.stdout.buffer.write(content)
+    sys.stdout.buffer.flush()
 
 
 def out_result(value: Any, words: str, *, as_json: bool) -> None:
@@ -206,6 +218,19 @@ def fitted(
                 shown.append(bar(bars[number - 1], max(bars), most) if number else "")
         lines.append(shown)
     return table(lines)
+
+
+def out_fitted(
+    rows: Sequence[Sequence[str]], heading: Sequence[str], *, gives_way: Sequence[int], cut: int
+) -> None:
+    """Such a table, as wide as the terminal."""
+    out(fitted(rows, heading, width(), gives_way=gives_way, cut=cut))
+
+
+def out_decisions(rows: Sequence[Mapping[str, str]], margin: int) -> None:
+    """What the gate decides of each proposal, and why."""
+    room = max(20, width() - margin)
+    out(table([[row["decision"], row["path"], one_line(row["reason"], room)] for row in rows]))
 
 
 def fit(

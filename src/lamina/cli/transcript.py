@@ -5,14 +5,15 @@ context. Reads one ledger.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Any, cast
 
-from lamina.cli.terminal import plural
+from lamina.cache.prices import price_of
+from lamina.cli.terminal import harmless, out, plural, style
 from lamina.errors import UsageError
 from lamina.ledger import log
 from lamina.ledger.edits import written_at
@@ -25,21 +26,9 @@ _NEAR = 300.0  # seconds between two records of the same moment
 LONGEST_RESULT = 2_000  # characters of a tool result that a conversation shows
 
 
-@dataclass(frozen=True, slots=True)
-class Session:
-    file: Path
-    entries: list[Json]
-    problems: list[log.Problem]
-
-
-def read(file: Path) -> Session:
-    reading = log.read(file)
-    return Session(file, reading.entries, reading.problems)
-
-
 def summary(file: Path) -> dict[str, Any]:
     """One row of the list."""
-    entries = read(file).entries
+    entries = log.read(file).entries
     messages = [entry for entry in entries if entry["kind"] == "message"]
     title = ""
     for entry in messages:
@@ -100,9 +89,15 @@ def agent_of(file: Path) -> str:
     return file.parent.name if file.parent.parent.name == "other-agents" else "lamina"
 
 
-def lines(session: Session) -> Iterator[tuple[str, str]]:
-    """(mark, text) for each line; the mark says who speaks."""
-    for entry in session.entries:
+def show(entries: Iterable[Json]) -> None:
+    """Print a conversation; a mark before each line says who speaks."""
+    for mark, words in lines(entries):
+        out(style(mark, "bold") + harmless(words))
+
+
+def lines(entries: Iterable[Json]) -> Iterator[tuple[str, str]]:
+    """(mark, text) for each line."""
+    for entry in entries:
         kind = entry["kind"]
         if kind == "message":
             yield from _message(entry)
@@ -130,13 +125,13 @@ def texts_of(entry: Json) -> Iterator[tuple[str, str]]:
                 pass
 
 
-def whole_result(session: Session, tool_use_id: str) -> bytes:
+def whole_result(entries: Iterable[Json], session: str, tool_use_id: str) -> bytes:
     """A tool result's bytes, from the record: the file it was moved to is only a copy."""
-    for entry in session.entries:
+    for entry in entries:
         for block in _blocks(entry) if entry["kind"] == "message" else ():
             if block.get("type") == "tool_result" and block.get("tool_use_id") == tool_use_id:
                 return whole_text(block).encode("utf-8", "replace")
-    raise UsageError(f"The session {session.file.stem} has no tool result {tool_use_id}.")
+    raise UsageError(f"The session {session} has no tool result {tool_use_id}.")
 
 
 def _message(entry: Json) -> Iterator[tuple[str, str]]:
@@ -244,7 +239,7 @@ def requests_of(
 ) -> list[Call]:
     """All requests of a session, oldest first. Recordings of other agents have none: there each
     answer stands for one."""
-    from lamina.cache.prices import cost, price_of
+    from lamina.cache.prices import cost
 
     calls: list[Call] = []
     projection, model = Projection(), ""

@@ -22,13 +22,13 @@ ProjectMay = Literal["nothing", "switch off", "lower", "set"]
 TRUE = frozenset({"1", "true", "yes", "on"})
 FALSE = frozenset({"0", "false", "no", "off"})
 
-_WORDS: dict[Kind, str] = {
-    "str": "a string",
-    "int": "a whole number",
-    "float": "a number",
-    "bool": "true or false",
-    "strings": "a list of strings",
-    "table": "a table",
+_KINDS: dict[Kind, tuple[type, str]] = {
+    "str": (str, "a string"),
+    "int": (int, "a whole number"),
+    "float": (float, "a number"),
+    "bool": (bool, "true or false"),
+    "strings": (list, "a list of strings"),
+    "table": (dict, "a table"),
 }
 
 
@@ -87,7 +87,7 @@ class Setting:
         if self.kind == "float" and isinstance(value, int) and not isinstance(value, bool):
             value = float(value)
         if not _has_kind(value, self.kind):
-            raise BadValue(f"must be {_WORDS[self.kind]}, not {_shown(value)}")
+            raise BadValue(f"must be {_KINDS[self.kind][1]}, not {_shown(value)}")
         if self.choices and value not in self.choices:
             raise BadValue(f"must be one of {', '.join(self.choices)}, not {_shown(value)}")
         if isinstance(value, (int, float)) and not isinstance(value, bool):
@@ -111,23 +111,14 @@ class Setting:
 
 
 def _has_kind(value: object, kind: Kind) -> bool:
-    match kind:
-        case "str":
-            return isinstance(value, str) and "\0" not in value
-        case "bool":
-            return isinstance(value, bool)
-        case "int":
-            return isinstance(value, int) and not isinstance(value, bool)
-        case "float":
-            return isinstance(value, float)
-        case "strings":
-            return isinstance(value, list) and all(
-                _has_kind(item, "str") for item in cast("list[object]", value)
-            )
-        case "table":
-            return isinstance(value, dict) and all(
-                isinstance(key, str) for key in cast("dict[object, object]", value)
-            )
+    if not isinstance(value, _KINDS[kind][0]) or (isinstance(value, bool) and kind != "bool"):
+        return False
+    if isinstance(value, str):
+        return "\0" not in value
+    if isinstance(value, list):
+        return all(_has_kind(item, "str") for item in cast("list[object]", value))
+    keys = cast("dict[object, object]", value) if isinstance(value, dict) else ()
+    return all(isinstance(key, str) for key in keys)
 
 
 def _read(text: str, kind: Kind) -> object:

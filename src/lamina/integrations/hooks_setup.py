@@ -17,10 +17,11 @@ import re
 import shlex
 import shutil
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lamina._version import __version__
 from lamina.cli.options import add_verb, config_of, flag
@@ -30,10 +31,6 @@ from lamina.errors import LaminaError, UsageError
 from lamina.integrations.hook import CLIENTS, LOG
 from lamina.ledger.places import failing_as, private_folder, replace_file, write_private
 from lamina.messages import Json, as_list, as_object
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
 
 EXAMPLES = """
 lamina hooks install claude-code         recall at each prompt, memories after each answer

@@ -17,17 +17,21 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar, cast
 
+from lamina import prompts
+from lamina.config import Config, load
 from lamina.errors import UsageError
+from lamina.events import Emit, quiet
+from lamina.integrations import typed_prompts
+from lamina.ledger import edits
 from lamina.ledger.places import slug
-from lamina.memories import BlamedLine, Commit, Proposal
+from lamina.ledger.record import Quotes
+from lamina.memories import BlamedLine, Commit, MemoryType, Outcome, Proposal
+from lamina.memories import Memory as StoredMemory
+from lamina.memory import GateContext, blame, canonical_root, known_lines, open_store, proposed
+from lamina.messages import Origin
+from lamina.ports import MemoryStore
 
 if TYPE_CHECKING:
-    from lamina.config import Config
-    from lamina.events import Emit
-    from lamina.memories import Memory as StoredMemory
-    from lamina.memories import MemoryType, Outcome
-    from lamina.messages import Origin
-    from lamina.ports import MemoryStore
     from lamina.recall.memory_index import MemoryIndex
 
 _MOST_LINKS = 5
@@ -88,12 +92,6 @@ class Memory:
         claude: bool = False,
         on_event: Emit | None = None,
     ) -> None:
-        from lamina.events import quiet
-        from lamina.integrations import typed_prompts
-        from lamina.ledger.edits import written_at
-        from lamina.ledger.record import Quotes
-        from lamina.memory import GateContext, open_store
-
         self._config = settings_for(project, user, home, claude=claude)
         self._users = user is not None
         self._typed: dict[str, str] = {}  # what a person typed, by the id that evidence names
@@ -104,7 +102,7 @@ class Memory:
             origin_text=self._origin_text,
             whole=self._quotes.whole,
             dates=self._dates,
-            said_at=lambda session, entry: written_at({"ts": self._when(session, entry)}),
+            said_at=lambda session, entry: edits.written_at({"ts": self._when(session, entry)}),
         )
         self._store: MemoryStore = open_store(self._config, on_event or quiet, gate=gate)
         self._index: MemoryIndex | None = None
@@ -155,7 +153,6 @@ class Memory:
         model's: `typed` are then the messages that the person typed, and what they don't bear out
         waits. GateRefused says why something can't be saved.
         """
-        from lamina.memory import proposed
         from lamina.tools.memory_guard import in_their_words
 
         proposal = proposed(
@@ -248,8 +245,6 @@ class Memory:
 
     def why(self, path: str) -> Explained:
         """Who wrote a memory, from which words, and why it was accepted."""
-        from lamina.memory import blame
-
         memory = self.read(path)
         history = self._store.history
         if history is None:
@@ -272,9 +267,6 @@ class Memory:
 
         Render it once for a conversation: a text that changes between calls breaks the prompt cache.
         """
-        from lamina import prompts
-        from lamina.memory import known_lines
-
         known = known_lines(self._store, self._config) or "Nothing is known yet."
         return f"{prompts.load('memory_known').strip()}\n\n{known}"
 
@@ -405,8 +397,6 @@ def settings_for(
     claude: bool = False,
 ) -> Config:
     """Settings whose memory directory is the project's, the user's, or the user's in the project."""
-    from lamina.config import load
-
     if not isinstance(project, str | Path | None) or (project and not Path(project).is_dir()):
         raise UsageError(f"There is no directory {project}. `project` is the project's directory.")
     config = load(project or ".", home=home, claude=claude)
@@ -416,8 +406,6 @@ def settings_for(
         raise UsageError("Claude Code's memory has no users: leave out `user` or `claude`.")
     folder = config.home / "users" / own_name(user)
     if project is not None:
-        from lamina.memory import canonical_root
-
         folder = folder / "projects" / own_name(str(canonical_root(project)))
     overrides = {"memory.directory": str(folder / "memory")}
     return load(project or ".", home=home, overrides=overrides)
@@ -438,13 +426,8 @@ def own_name(given: str) -> str:
 
 
 def _typed_entry(words: str) -> dict[str, Any]:
-    return {
-        "kind": "message",
-        "role": "user",
-        "uuid": hashlib.sha256(words.encode("utf-8", "surrogatepass")).hexdigest()[:32],
-        "content": [{"type": "text", "text": words}],
-        "origins": ["typed"],
-    }
+    name = hashlib.sha256(words.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+    return edits.message("user", words, "typed", uuid=name)
 
 
 def linked_from(store: MemoryStore, texts: Iterable[str]) -> list[str]:

@@ -12,20 +12,17 @@ import hmac
 import secrets
 import socket
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from lamina._version import __version__
 from lamina.cli.terminal import note
+from lamina.config import Config
 from lamina.errors import LaminaError, UsageError, installing
 from lamina.integrations.mcp_calls import Calls
 from lamina.integrations.mcp_stdio import INSTRUCTIONS, TOOLS, unknown_tool, why_wrong
 from lamina.ledger.places import private_folder, write_private
 from lamina.messages import as_object
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from lamina.config import Config
 
 TOKEN = "mcp-token"  # noqa: S105 - the name of the file that holds it
 _LOCAL = ("127.0.0.1", "localhost", "[::1]")

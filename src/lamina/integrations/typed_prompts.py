@@ -10,21 +10,14 @@ from collections.abc import Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from lamina.ledger.places import (
-    find_project_folder,
-    private_folder,
-    project_folder,
-    slug,
-    write_private,
-)
+from lamina.config import Config
+from lamina.ledger import places
+from lamina.ledger.edits import message
+from lamina.ledger.log import LogFile, encode, read
 from lamina.memory import canonical_root
-
-if TYPE_CHECKING:
-    from lamina.config import Config
-    from lamina.messages import Json
+from lamina.messages import Json
 
 _RECENT = 4  # sessions of a project that may be under way at once …
 _UNDER_WAY = 86_400.0  # … if somebody typed into them so many seconds ago at most
@@ -36,28 +29,20 @@ def folder_of(config: Config) -> Path:
     memory = Path(config.str("memory.directory"))
     if memory.is_relative_to(config.home / "users"):
         return memory.parent / "hooks"
-    return find_project_folder(config.own_home, canonical_root(config.project)) / "hooks"
+    return places.find_project_folder(config.own_home, canonical_root(config.project)) / "hooks"
 
 
 def file_of(config: Config, client: str, session: str) -> Path:
-    name = slug(f"{client}-{session or 'unnamed'}")[:120]
+    name = places.slug(f"{client}-{session or 'unnamed'}")[:120]
     return folder_of(config) / f"{name}.jsonl"
 
 
 def record(config: Config, client: str, session: str, said: str, now: float) -> None:
     """Keep what the person typed."""
-    from lamina.ledger.log import LogFile, encode
-
-    project_folder(config.own_home, canonical_root(config.project))
-    private_folder(folder_of(config))
-    entry: dict[str, Any] = {
-        "kind": "message",
-        "role": "user",
-        "uuid": str(uuid4()),
-        "ts": datetime.fromtimestamp(now, UTC).isoformat(),
-        "content": [{"type": "text", "text": said}],
-        "origins": ["typed"],
-    }
+    places.project_folder(config.own_home, canonical_root(config.project))
+    places.private_folder(folder_of(config))
+    when = datetime.fromtimestamp(now, UTC).isoformat()
+    entry = message("user", said, "typed", uuid=str(uuid4()), ts=when)
     log, _ = LogFile.open(file_of(config, client, session))
     try:
         log.write(encode(entry) + b"\n")
@@ -93,7 +78,7 @@ def since_last_look(config: Config, client: str, session: str) -> tuple[str, Seq
 
 def mark_looked(config: Config, client: str, session: str) -> None:
     file = file_of(config, client, session)
-    write_private(file.with_suffix(".looked"), str(len(_entries(file))).encode())
+    places.write_private(file.with_suffix(".looked"), str(len(_entries(file))).encode())
 
 
 def _looked(file: Path) -> int:
@@ -103,6 +88,4 @@ def _looked(file: Path) -> int:
 
 
 def _entries(file: Path) -> Sequence[Json]:
-    from lamina.ledger.log import read
-
     return read(file).entries if file.is_file() else ()

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from inspect import iscoroutinefunction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from anyio.to_thread import run_sync
 
@@ -29,11 +29,10 @@ from lamina.integrations.library import own_name, settings_for
 from lamina.layers.extraction import save_by_rules
 from lamina.ledger.places import find_project_folder, project_folder
 from lamina.ledger.record import Quotes
+from lamina.memory import GateContext, open_store
 from lamina.messages import Json, Usage, as_object
+from lamina.ports import MemoryStore
 from lamina.recall.memory_index import MemoryIndex
-
-if TYPE_CHECKING:
-    from lamina.ports import MemoryStore
 
 DISABLED = "LAMINA_DISABLED"
 _NO = ("", "0", "false", "no", "off")
@@ -273,8 +272,6 @@ class Between:
 
     def _conversations(self) -> Conversations:
         if self._made is None:
-            from lamina.memory import GateContext, open_store
-
             with suppress(Exception):  # what can't be written is told when it is tried
                 project_folder(self._config.own_home, self._config.project)
             index = None

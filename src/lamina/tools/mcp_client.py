@@ -17,7 +17,6 @@ import re
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, cast
 
 import anyio
@@ -106,12 +105,7 @@ class McpServers:
             tasks.start_soon(self._open, connection)
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         for connection in self._connections:
             connection.close()
         await self._stack.aclose()

@@ -21,19 +21,11 @@ import anyio.to_thread
 from lamina.errors import GateRefused, MemoryStoreError, ToolError
 from lamina.ledger.places import failing_as
 from lamina.memories import MEMORY_TYPES, Forgotten, Memory, MemoryType, Outcome, Parted, Proposal
-from lamina.memory import file_name, read_header, read_topic, title_of
+from lamina.memory import and_kept_away, file_name, not_forgotten, read_header, read_topic, title_of
 from lamina.messages import Json
 from lamina.ports import MemoryStore, ToolContext, ToolOutcome, ToolSpec
 from lamina.text.asks import forget_wish
-from lamina.tools import takes, words
-from lamina.tools.memory_guard import (
-    asked_to_forget,
-    evidence_for,
-    in_their_words,
-    last_typed,
-    log_instead,
-    taken_back,
-)
+from lamina.tools import memory_guard, takes, words
 
 _HOW = "To forget one of them, name its file: “forget FILE.md”."
 
@@ -71,8 +63,6 @@ class Forget:
 
     def forget(self, wish: str, call: str, entries: Sequence[Json]) -> Forgotten:
         """Forget what these words mean, if the entries show that the user wants it."""
-        from lamina.memory import and_kept_away, not_forgotten
-
         found = self.store.meant(wish)
         if found.fit == "certain":
             return self._forget_one(found.memories[0], found.part, call, entries)
@@ -84,7 +74,7 @@ class Forget:
     def _forget_one(
         self, memory: Memory, part: Parted | None, call: str, entries: Sequence[Json]
     ) -> Forgotten:
-        evidence = asked_to_forget(memory, entries, self.session)
+        evidence = memory_guard.asked_to_forget(memory, entries, self.session)
         if memory.path in self.store.pinned():
             raise GateRefused(
                 f"{memory.path} is pinned: only the user may change it, "
@@ -108,7 +98,7 @@ class Forget:
 
     def _keep_away(self, entries: Sequence[Json], near: Sequence[Memory]) -> bool:
         """The user's last words wish a statement away that no memory holds yet."""
-        wished = forget_wish(last_typed(entries))
+        wished = forget_wish(memory_guard.last_typed(entries))
         if wished is None or not wished.claim:
             return False
         return self.store.keep_away(wished.words, near)
@@ -224,7 +214,7 @@ class Remember:
         if base and kind in ("user", "feedback"):
             name = title_of(description)  # no model names what the user said
         claim = f"{name}\n{description}\n{content}"
-        evidence = evidence_for(
+        evidence = memory_guard.evidence_for(
             claim, entries, self.session, users_word=kind in ("user", "feedback")
         )
         proposal = Proposal(
@@ -238,12 +228,12 @@ class Remember:
             session=self.session,
             reason=f"the agent called Remember ({call})" if call else "the agent called Remember",
         )
-        worded = in_their_words(self.store, proposal, base)
+        worded = memory_guard.in_their_words(self.store, proposal, base)
         after = Memory(path, worded.name, worded.description, kind, worded.body)
         after = replace(after, extra=base.extra) if base else after
-        back = taken_back(base, after, entries, self.session)
+        back = memory_guard.taken_back(base, after, entries, self.session)
         worded = replace(worded, takes_back=back)
-        logged = log_instead(self.store, worded, self.log()) if self.log else None
+        logged = memory_guard.log_instead(self.store, worded, self.log()) if self.log else None
         outcome = logged or self.store.remember(worded, base=base, pointer=self.with_index)
         if worded.body == proposal.body:
             return outcome
