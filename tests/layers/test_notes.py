@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.layers.talks import (
+    answer,
     answers,
     boundaries,
     filler,
@@ -502,6 +503,53 @@ def test_notes_that_hold_less_than_head_and_tail_give_way_to_a_full_compaction(
                 await session.ask(" ".join(f"field_{n}_{k}" for k in range(250)))
                 await settle(session)
             assert (await session.compact()).source != "notes"
+
+    run(story)
+
+
+@pytest.mark.spec("L3.5", "L4.8")
+def test_what_held_too_little_is_tried_again_only_once_the_record_is_twice_as_long(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Notes by the rules, and the summary of plain size: nothing is ever enough here. Who resumes
+    the session knows of it, and an undo takes it back."""
+    sizes: list[int] = []
+
+    def made(*args: Any, budget: int, **more: Any) -> str:
+        sizes.append(budget)
+        return nine_parts(*args, budget=budget, **more)
+
+    nine_parts = summariser.nine_parts
+    monkeypatch.setattr(summariser, "nine_parts", made)
+    config = {"compact.fidelity": 1.0}
+    out = {"error": "unreachable"}
+
+    async def compacted(session: Any, first: int, count: int) -> int:
+        """How many summaries are made for a compaction after so many more questions."""
+        for n in range(first, first + count):
+            await session.ask(" ".join(f"field_{n}_{k}" for k in range(800)))
+            await settle(session)
+        sizes.clear()
+        assert (await session.compact()).source == "local"
+        assert sizes[-1] == max(sizes)
+        return len(sizes)
+
+    def opened(**wishes: Any) -> Any:
+        big = Capabilities(window=200_000, max_output=8_000)
+        steps = [answer(n, 2_000) for n in range(30)]
+        return place.open(model(steps, can=big, notes=out, summary=out), config=config, **wishes)
+
+    async def story() -> None:
+        async with opened() as session:
+            assert await compacted(session, 0, 7) == 3  # notes, plain, twice the room
+            assert await compacted(session, 7, 2) == 1
+            session.undo_compact()
+            session.undo_compact()
+            assert await compacted(session, 9, 1) == 3
+            name = session.id
+        async with opened(session_id=name) as session:
+            assert await compacted(session, 10, 2) == 1
+            assert await compacted(session, 12, 14) == 3
 
     run(story)
 

@@ -53,6 +53,7 @@ class Ledger:
         self.frame_tokens = 0  # of system prompt and tools
         self._sent: Sequence[Message] | None = None  # what the last request showed
         self._marks = joining.Marks()
+        self._next: tuple[object, object, joining.Marks] | None = None  # see `_marks_for`
 
     # ---- opening and closing
 
@@ -156,7 +157,7 @@ class Ledger:
         """What the model would be sent now. Cost: what was added since the last view."""
         frame = self.projection.frame or {}
         messages = self.projection.messages
-        marks = joining.marks_for(self._marks, self._sent, messages)
+        marks = self._marks_for(messages)
         return Request(
             system=frame.get("system") or [],
             tools=frame.get("tools") or [],
@@ -282,9 +283,17 @@ class Ledger:
             return
         self.seen = max(self.seen, self.projection.position.get(str(entry.get("head")), -1))
         messages = self.projection.messages
-        self._marks = joining.marks_for(self._marks, self._sent, messages)
+        self._marks = self._marks_for(messages)
         self._marks.sent(int(entry.get("blocks") or 0))
         self._sent = messages
+
+    def _marks_for(self, messages: Shared[Message]) -> joining.Marks:
+        """For a request that shows these. It is first looked at, then sent: worked out once."""
+        known = self._next
+        if known is None or known[0] is not messages or known[1] is not self._sent:
+            marks = joining.marks_for(self._marks, self._sent, messages)
+            known = self._next = (messages, self._sent, marks)
+        return known[2]
 
     def _roll_back(self, length: int) -> None:
         """Forget entries that never reached the disk."""

@@ -51,6 +51,7 @@ class Projection:
         self._leant_on: dict[tuple[int, int], tuple[tuple[int, int, str], ...]] = {}
         self._lent = False  # a branch has the same of these
         self._joiner = Joiner()
+        self._snapshot: Shared[Message] | None = None  # of its messages, while they are the same
         self._changed: int | None = None  # first row that the joiner has not seen as it is
         # Of every change but an addition, the first row that it changed.
         self.edited: list[int] = []
@@ -109,8 +110,11 @@ class Projection:
 
     @property
     def messages(self) -> Shared[Message]:
-        """A snapshot; later entries don't change it."""
-        return self._joined().snapshot()
+        """A snapshot; later entries don't change it. The same one until something has changed."""
+        joined = self._joined()
+        if self._snapshot is None:
+            self._snapshot = joined.snapshot()
+        return self._snapshot
 
     @property
     def open(self) -> list[str]:
@@ -165,7 +169,7 @@ class Projection:
         """The joiner, brought up to date: many entries at once cost one pass."""
         if self._changed is not None:
             self._joiner.update(self.rows, self._changed)
-            self._changed = None
+            self._changed = self._snapshot = None
         return self._joiner
 
     def _append(self, entry: Json, at: int) -> None:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from heapq import nlargest
@@ -121,9 +122,9 @@ class _View:
     def __init__(self, view: str) -> None:
         self._text = folded(view)
         self._pieces = self._text.split(" ")
-        self._places: dict[str, list[int]] = {}
+        self._places: defaultdict[str, list[int]] = defaultdict(list)
         for place, piece in enumerate(self._pieces):
-            self._places.setdefault(piece, []).append(place)
+            self._places[piece].append(place)
         self._ordered = sorted(self._places)
         self._once = " ".join(self._ordered)  # what has no space in it stands there too
         self.words = words_in(self._once)
@@ -149,10 +150,14 @@ class _View:
     def _has_all(self, pieces: Sequence[str]) -> bool:
         """Whether they stand there one after the other: the first may end a longer one, the last begin
         one, those between are whole."""
-        first, *whole, last = pieces
         found, end = self._pieces, len(pieces) - 1
-        if not whole:
-            return any(found[place - 1].endswith(first) for place in self._beginning(last) if place)
+        first, last = pieces[0], pieces[end]
+        if end == 1:
+            for place in self._beginning(last):
+                if place and found[place - 1].endswith(first):
+                    return True
+            return False
+        whole = pieces[1:end]
         rare = min(whole, key=lambda piece: len(self._places.get(piece, ())))
         starts = [place - 1 - whole.index(rare) for place in self._places.get(rare, ())]
         return any(
@@ -163,12 +168,14 @@ class _View:
             if 0 <= start < len(found) - end
         )
 
-    def _beginning(self, letters: str) -> Iterator[int]:
+    def _beginning(self, letters: str) -> list[int]:
         """Places of the pieces that begin with these."""
-        at = bisect_left(self._ordered, letters)
-        while at < len(self._ordered) and self._ordered[at].startswith(letters):
-            yield from self._places[self._ordered[at]]
-            at += 1
+        ordered, places = self._ordered, list[int]()
+        for at in range(bisect_left(ordered, letters), len(ordered)):
+            if not ordered[at].startswith(letters):
+                break
+            places += self._places[ordered[at]]
+        return places
 
 
 @lru_cache(maxsize=16_384)

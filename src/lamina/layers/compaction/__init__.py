@@ -23,6 +23,7 @@ from lamina.events import Event, LayerActed, ModelCalled, Warned
 from lamina.layers.compaction.plan import (
     LEAST_SPAN,
     SHARE_OF_WINDOW,
+    FellShort,
     SummaryPlan,
     budget,
     call_price,
@@ -93,7 +94,10 @@ def _cheaper(state: State, mark: int) -> bool:
         return False
     weighs = state.weight * span.tokens
     if cold:
-        return weighs >= state.window.effective // 10 and from_notes(state) is not None
+        return (
+            weighs >= state.window.effective // 10
+            and from_notes(state, FellShort.of(state)) is not None
+        )
     rates, summary = account.rates, budget(state, span)
     gone = weighs - summary
     stays = state.weight * (state.ledger.projection.tokens - span.tokens) + summary
@@ -205,16 +209,20 @@ async def compact(
             raise
         return Compacted("", "cut", before, state.ledger.tokens(), 1.0)
     plan: SummaryPlan | None = None
+    # What follows an entry goes on from no other summary.
+    fell_short = FellShort({}, len(state.ledger.entries)) if from_entry else FellShort.of(state)
     if not (from_entry or up_to_entry or instructions) and state.flags.on("notes_compaction"):
-        plan = from_notes(state, span if trigger == "auto" else None)
+        plan = from_notes(state, fell_short, span if trigger == "auto" else None)
     if plan is None:
         if not state.flags.on("full_compaction"):
             raise UsageError(
                 "The notes can't serve yet, and full compaction is off (compact.full)."
             )
-        plan = await in_full(state, span, instructions, up_to=bool(up_to_entry))
+        plan = await in_full(state, span, instructions, fell_short, up_to=bool(up_to_entry))
     name = str(uuid4())
     fold = _fold(state, plan, trigger, before, name)
+    if fell_short.ways:
+        fold["boundary"]["fell_short"] = fell_short.ways
     back = [] if from_entry else await _coming_back(state, fold)
     _apply(state, plan, before, fold, back)
     await state.deps.hooks.run("PostCompact", {"compact_summary": plan.text[:10_000]})

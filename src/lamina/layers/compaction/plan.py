@@ -20,12 +20,13 @@ from lamina.local import summariser
 from lamina.local.probes import Probe, Score, likeliest, probes_of, score
 from lamina.local.session_facts import SessionFacts, texts_in
 from lamina.local.summariser import empty, shortened
-from lamina.messages import Json, text_of
+from lamina.messages import Json, as_object, text_of
 from lamina.state import State
 
 SHARE_OF_WINDOW = 0.25  # the view after a compaction stays below this; set by hand
 _WRITTEN = 0.25  # of a summary, by a model; the rest is copied. Set by hand
 LEAST_SPAN = 200  # tokens; less is not worth a summary
+NOTES_WAY, SHORT_WAY = "notes", "short"  # ways to copy: see `FellShort`
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +41,29 @@ class _Removed:
     def of(cls, state: State, span: Span) -> _Removed:
         facts = _what(state, span)
         return cls(facts, probes_of(facts), _new_view(state, span, ""))
+
+
+@dataclass(slots=True)
+class FellShort:
+    """Ways of copying from the record that held too little of it, each with how many entries that had
+    then. The same room holds less of a record that went on, so that such a way is tried again only
+    when it has become twice as long. A fold says so in its boundary: who resumes knows it too."""
+
+    ways: dict[str, int]
+    entries: int  # of the record now
+
+    @classmethod
+    def of(cls, state: State) -> FellShort:
+        projection = state.ledger.projection
+        made_by = projection.rows[0].edit if projection.rows else ""
+        boundary = as_object((projection.entry(made_by) or {}).get("boundary"))
+        now, told = len(state.ledger.entries), as_object(boundary.get("fell_short"))
+        return cls(
+            {way: at for way, at in told.items() if isinstance(at, int) and now < 2 * at}, now
+        )
+
+    def add(self, way: str) -> None:
+        self.ways.setdefault(way, self.entries)
 
 
 @dataclass(slots=True)
@@ -93,16 +117,19 @@ def kept_in_file(state: State, name: str, words: str) -> str:
 # ---- from notes (L3.5): no model call
 
 
-def from_notes(state: State, full: Span | None = None) -> SummaryPlan | None:
+def from_notes(state: State, fell_short: FellShort, full: Span | None = None) -> SummaryPlan | None:
     """The notes and what they leave out. `full`: what a full summary would stand for, to which they
     give way where they free too little."""
-    notes: Json | None = state.ledger.state("notes")
+    notes = as_object(state.ledger.state("notes"))
+    by_rules = notes.get("by") != "model"  # a model's words may hold what no copy did
+    if by_rules and NOTES_WAY in fell_short.ways:
+        return None
     path = state.deps.folder / NOTES
     try:
         written = path.read_text("utf-8", "replace")
     except OSError:
         return None
-    cursor = state.ledger.projection.position.get(str((notes or {}).get("entry")))
+    cursor = state.ledger.projection.position.get(str(notes.get("entry")))
     if cursor is None or empty(written):
         return None
     span = _before_kept(state, cursor)
@@ -122,7 +149,11 @@ def from_notes(state: State, full: Span | None = None) -> SummaryPlan | None:
         return None
     found, view = probes_of(what), f"{kept}\n{copied}"
     plan = SummaryPlan(span, body, "notes", score(found, view))
-    return plan if _serves(state, plan, found, tokens.of_text(view)) else None
+    if _serves(state, plan, found, tokens.of_text(view)):
+        return plan
+    if by_rules:
+        fell_short.add(NOTES_WAY)
+    return None
 
 
 def _serves(state: State, plan: SummaryPlan, found: list[Probe], size: int) -> bool:
@@ -208,7 +239,9 @@ def _say_if_less(state: State, name: str, most: int) -> None:
 # ---- in full
 
 
-async def in_full(state: State, span: Span, instructions: str, *, up_to: bool) -> SummaryPlan:
+async def in_full(
+    state: State, span: Span, instructions: str, fell_short: FellShort, *, up_to: bool
+) -> SummaryPlan:
     """A summary by the model within what is copied; else by the local summariser alone."""
     what = _Removed.of(state, span)
     room = budget(state, span)
@@ -218,9 +251,13 @@ async def in_full(state: State, span: Span, instructions: str, *, up_to: bool) -
         if plans and faithful(state, plans[-1]):
             return plans[-1]
     for size in (room, room * 2):
+        if size == room and SHORT_WAY in fell_short.ways and 3 * size <= span.tokens:
+            continue
         plans.append(_made(state, span, what, size, None, up_to=up_to))
         if faithful(state, plans[-1]):
             break
+        if size == room:
+            fell_short.add(SHORT_WAY)
     plans = [plan for plan in plans if tokens.of_text(plan.text) < span.tokens]
     if not plans:
         raise UsageError("There is too little to compact: a summary would be longer.")
