@@ -197,6 +197,22 @@ def test_what_is_known_already_is_read_as_if_it_were_new(
         assert known.spliced(changes) == new.spliced(changes)
 
 
+def test_behind_a_mark_that_moved_on_messages_are_not_read_again() -> None:
+    words = [{"role": "user", "content": [{"type": "text", "text": word}]} for word in "abcde"]
+    mark, reader = {"cache_control": {"type": "ephemeral"}}, Reader()
+
+    def read(count: int, *marked: int) -> Body:
+        said: list[Any] = [{**one} for one in words[:count]]
+        for at in marked:
+            said[at]["content"] = [{**said[at]["content"][0], **mark}]
+        return reader.read(json.dumps({"messages": said}).encode(), form("/v1/messages"))
+
+    before, after = read(4, 1, 3), read(5, 3, 4)
+    same = [one is other for one, other in zip(before.said, after.said, strict=False)]
+    assert same == [True, False, True, True]  # the mark of the second is gone
+    assert [one.marked for one in after.said] == [False, False, False, True, True]
+
+
 @pytest.mark.parametrize("wrong", [b"{}{}", b"{},{},]", b"{},,{}", b"{},{}}", b"{},{}"])
 def test_a_list_that_is_none_is_not_known_by_what_it_begins_with(wrong: bytes) -> None:
     one = json.dumps({"role": "user", "content": "a"}).encode()

@@ -15,6 +15,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from http.client import HTTPConnection
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -310,3 +311,66 @@ def test_a_provider_that_hangs_up_on_a_request_is_told_as_502(
         with agent, client_of(agent.gateway) as line:
             line.sendall(request(agent.gateway, b"x" * 20_000_000))  # more than waits in a line
             assert read_message(line).startswith(b"HTTP/1.1 502 ")
+
+
+@pytest.fixture
+def bodies() -> list[bytes]:
+    return [json.dumps(asking(work(2), number=number)).encode() for number in range(3)]
+
+
+def test_a_body_that_is_looked_at_ends_where_its_length_says(
+    tmp_path: Path, wire: WireServer, bodies: list[bytes]
+) -> None:
+    answer = [b"HTTP/1.1 204 Nothing\r\n\r\n", ok(b"two"), ok(b"three")]
+    with Provider(answers(*answer)) as provider:
+        agent = Agent(tmp_path / "work", wire)
+        agent.upstream = provider.url
+        with agent, client_of(agent.gateway) as line:
+            sent = b"".join(request(agent.gateway, body) for body in bodies)
+            cuts = [0, sent.index(bodies[0]), len(sent) // 2, len(sent)]
+            for start, end in pairwise(cuts):  # the end of one, and others
+                line.sendall(sent[start:end])
+            got = b""
+            while not got.endswith(b"three"):
+                got += line.recv(65_536)
+        assert [body_of(one) for one in provider.received] == bodies
+    assert got.startswith(b"HTTP/1.1 204 ")
+    assert b"\r\n\r\ntwoHTTP/1.1 200 " in got
+
+
+def test_who_is_looked_at_may_wait_for_a_go(agent: Agent, bodies: list[bytes]) -> None:
+    whole = request(agent.gateway, bodies[0], b"Expect: 100-continue")
+    with client_of(agent.gateway) as line:
+        line.sendall(whole.removesuffix(bodies[0]))
+        assert line.recv(65_536) == b"HTTP/1.1 100 \r\n\r\n"
+        line.sendall(bodies[0])
+        assert b" 200 " in line.recv(65_536)
+    assert agent.wire.received[-1].body["number"] == 0
+
+
+def test_half_a_body_is_no_request(agent: Agent, bodies: list[bytes]) -> None:
+    with client_of(agent.gateway) as line:
+        line.sendall(request(agent.gateway, bodies[0])[:-1])
+        line.shutdown(socket.SHUT_WR)
+        assert read_message(line).startswith(b"HTTP/1.1 400 ")
+    assert not agent.wire.received
+
+
+@pytest.mark.parametrize("looked_at", [True, False])
+def test_a_client_that_left_before_its_request_went_out_ends_it(
+    tmp_path: Path, wire: WireServer, bodies: list[bytes], looked_at: bool
+) -> None:
+    def speak(line: socket.socket, provider: Provider) -> None:
+        read_message(line)
+        if not line.recv(1):  # nothing was said to it
+            provider.left.set()
+
+    with Provider(speak) as provider:
+        agent = Agent(tmp_path / "work", wire)
+        agent.upstream = provider.url
+        path = b"/v1/messages" if looked_at else b"/v1/other"
+        with agent, client_of(agent.gateway) as line:
+            first = request(agent.gateway, bodies[0], path=path)
+            line.sendall(first + first)  # the second stays unread
+            line.shutdown(socket.SHUT_WR)
+            assert provider.left.wait(WAIT)

@@ -342,6 +342,18 @@ def test_http_1_0_gets_an_answer_and_the_end_of_the_line(echo: tuple[Provider, G
     assert got.endswith(b"hi")
 
 
+def test_a_client_that_wants_the_end_of_the_line_among_other_things_gets_it(
+    echo: tuple[Provider, Gateway],
+) -> None:
+    _, gateway = echo
+    with client_of(gateway) as line:
+        line.sendall(request(gateway, b"hi", b"Connection: close", b"Connection: keep-alive"))
+        got = b""
+        while piece := line.recv(65_536):
+            got += piece
+    assert got.endswith(b"\r\n\r\nhi")
+
+
 def test_a_client_that_waits_for_a_go_gets_it(echo: tuple[Provider, Gateway]) -> None:
     _, gateway = echo
     with client_of(gateway) as line:

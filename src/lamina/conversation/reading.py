@@ -139,11 +139,14 @@ class Reader:
             raws = _elements(own.pop(form.said_in)) if start else []
             kept = {name: _decode(raw) for name, raw in own.items()}
             around = Around(raw[:start], rest[array[1] - 1 :], kept)
-        new = [_read(bytes(part), form) for part in raws]
         spans = [(a + less, b + less) for a, b in _spans(rest, array, raws)] if start else []
-        said, hashes = list[Said](), list[str]()
+        said, hashes, known = list[Said](), list[str](), dict[bytes, Said]()
         if old is not None:
             said, spans, hashes = old.said[:same], old.spans[:same] + spans, old.hashes[:same]
+            near = slice(same, same + _MOVING)  # behind a mark that moved, others are as they were
+            at, rows = old.start, zip(old.spans[near], old.said[near], strict=True)
+            known = {old.raw[at + start : at + end]: one for (start, end), one in rows}
+        new = [known.get(data := bytes(part)) or _read(data, form) for part in raws]
         hashes += linked([one.digest for one in new], f"{form.path} ", hashes[-1] if said else "")
         body = Body(raw, form, around, start, said + new, spans, hashes)
         self._remember(body, old)

@@ -153,6 +153,7 @@ def _token(args: argparse.Namespace, said: str) -> str:
 
 def gateway_to(url: str, desk: Desk | None, token: str = "") -> Gateway:
     import ctypes
+    import gc
 
     try:
         from lamina.gateway.peers import Upstream
@@ -162,6 +163,8 @@ def gateway_to(url: str, desk: Desk | None, token: str = "") -> Gateway:
     with suppress(OSError, AttributeError):  # glibc: what a body takes is kept for the next one
         for option in (-3, -1):  # M_MMAP_THRESHOLD, M_TRIM_THRESHOLD
             ctypes.CDLL(None).mallopt(option, 4 * 2**20)
+    gc.freeze()  # and what is loaded is not gone through in search of what is not
+    gc.set_threshold(20_000, 20, 20)
     return Gateway(Upstream(url), desk, token)
 
 

@@ -175,8 +175,7 @@ class Desk:
         """The form of a request, and whether it only asks how long it is."""
         path = request.target.partition(b"?")[0].decode("latin-1")
         if counts := path.endswith(_COUNTING):
-            path = path.removesuffix(_COUNTING[0])
-            path = path.replace(_COUNTING[1], ":generateContent")
+            path = path.removesuffix(_COUNTING[0]).replace(_COUNTING[1], ":generateContent")
         return form_of(path), counts
 
     def _looked_at(self, request: h11.Request, body: bytes) -> Call | None:
@@ -264,9 +263,8 @@ class Desk:
     def _count(self, asked: Asked, changes: Changes) -> None:
         totals, name = self.totals, changes.conversation
         if changes.replaced:
-            totals.out[name] = max(
-                totals.out.get(name, 0), sum(map(len, changes.replaced.values()))
-            )
+            out = sum(map(len, changes.replaced.values()))
+            totals.out[name] = max(totals.out.get(name, 0), out)
         for message in asked.messages[-3:]:  # older calls were counted with the requests before
             for block in (one for one in message["content"] if one.get("type") == "tool_use"):
                 given = as_object(block.get("input"))
@@ -293,20 +291,18 @@ class Desk:
             totals.kept += billed > 0
         if call.repeats is not None or call.counts or not usage.total:
             return
-        if not call.changes.conversation:
+        if not (name := call.changes.conversation):
             spend = self._conversations.spend
             billed = spend.book(purpose="side", model=call.model, usage=usage, session="", at=now)
         else:
             billed = cost(usage, price_of(call.model, self._prices))
             saved = call.paid.saved(usage) if call.paid is not None else 0.0
             instead = {"direct": billed + saved} if self._acts else {"acting": billed - saved}
-            self._conversations.answered(
-                call.changes.conversation, usage, call.model, at=now, instead=instead
-            )
+            self._conversations.answered(name, usage, call.model, at=now, instead=instead)
             if self._acting is not None and call.paid is not None:
                 self._acting.answered(call.thought_of, call.paid.sent, call.model, at=now)
             if call.request is not None and call.paid is not None:
-                last = call.changes.conversation, call.model, call.body, call.request
+                last = name, call.model, call.body, call.request
                 self._away.begin(pauses.Held(*last, call.paid.again))
             self._watch(call)
         totals.requests += 1

@@ -88,5 +88,5 @@ def framing_of(answer: h11.Response, asked: h11.Request) -> Counted | Chunked | 
 
 def ends_line(message: h11.Response | h11.Request) -> bool:
     """Whether this is the last message of its connection."""
-    told = dict(message.headers).get(b"connection", b"").lower()
+    told = b",".join(value for name, value in message.headers if name == b"connection").lower()
     return message.http_version != b"1.1" or b"close" in told

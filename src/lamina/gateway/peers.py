@@ -7,8 +7,9 @@ import os
 import ssl
 import time
 from base64 import b64encode
-from collections.abc import Awaitable
-from contextlib import suppress
+from collections.abc import Awaitable, Generator
+from contextlib import contextmanager, suppress
+from typing import cast
 from urllib.parse import SplitResult, unquote, urlsplit
 from urllib.request import getproxies_environment, proxy_bypass
 
@@ -39,6 +40,22 @@ def passed_on(message: Message, *, framed: bool = True) -> Headers:
     return [(name, value) for name, value in message.headers.raw_items() if name.lower() not in off]
 
 
+class Ear(asyncio.StreamReader):
+    """Ends the work for the other side when that leaves, whatever of its words is still unread."""
+
+    gone, works = False, cast("asyncio.Task[None] | None", None)
+
+    def feed_eof(self) -> None:
+        super().feed_eof()
+        self.gone = True
+        if self.works is not None:
+            self.works.cancel()
+
+    def set_exception(self, exc: Exception) -> None:
+        super().set_exception(exc)
+        self.feed_eof()
+
+
 class Peer:
     """One connection."""
 
@@ -46,6 +63,7 @@ class Peer:
         self._role, self._renewed = role, False
         self.talk = h11.Connection(role, max_incomplete_event_size=PIECE)
         self._reader, self._writer = line
+        self._ahead: bytes | None = None  # said behind a body that h11 has not seen
         self.since = 0.0  # when it was last used
 
     async def next(self) -> Event:
@@ -58,15 +76,25 @@ class Peer:
             raise h11.RemoteProtocolError("more was said than one message")
         return event  # pyright: ignore[reportReturnType] - the other two are handled above
 
+    async def body(self, size: int) -> bytes:
+        """A body whose length was told. Not by h11, which copies it again and again."""
+        data = self.take_over()
+        try:
+            data += await self._reader.readexactly(max(0, size - len(data)))
+        except asyncio.IncompleteReadError as error:
+            raise h11.RemoteProtocolError("it broke off") from error
+        self._ahead = data[size:]
+        return data[:size]
+
     def take_over(self) -> bytes:
         """From here on the caller follows what comes; what has come of it already."""
-        return bytes(self.talk.trailing_data[0])
+        return bytes(self.talk.trailing_data[0]) if self._ahead is None else self._ahead
 
     def read(self) -> Awaitable[bytes]:
         return self._reader.read(PIECE)
 
     def write(self, data: bytes) -> Awaitable[None]:
-        self._writer.write(data)
+        self._writer.write(memoryview(data))  # what can't go at once is copied once less
         return self._writer.drain()
 
     def renew(self, ahead: bytes = b"") -> None:
@@ -74,25 +102,24 @@ class Peer:
         self.talk = h11.Connection(self._role, max_incomplete_event_size=PIECE)
         if ahead:
             self.talk.receive_data(ahead)
-        self._renewed = True
+        self._renewed, self._ahead = True, None
 
     async def say(self, event: Event) -> None:
         """Waits while the other side does not take it."""
         if data := self.talk.send(event):
             await self.write(data)
 
-    async def gone(self) -> bool:
-        """Whether the other side has left, waited for; what it says meanwhile is kept for later."""
-        kept = 0
-        while kept < PIECE:
-            data = b""
-            with suppress(ConnectionError):
-                data = await self._reader.read(PIECE)
-            if not data:
-                return True
-            self.talk.receive_data(data)
-            kept += len(data)
-        return False
+    @contextmanager
+    def watched(self) -> Generator[None]:
+        """What this task does meanwhile, it does for the other side."""
+        ear = cast("Ear", self._reader)
+        ear.works = asyncio.current_task()
+        if ear.gone:
+            ear.feed_eof()
+        try:
+            yield
+        finally:
+            ear.works = None
 
     def wakes(self) -> bool:
         """Whether another message can be sent on it; what was said unasked would pass for its answer."""
@@ -116,8 +143,7 @@ class Peer:
 
     def cut(self) -> None:
         """End it so that the other side sees that something is missing."""
-        with suppress(Exception):
-            self._writer.transport.abort()
+        self._writer.transport.abort()
 
     async def close(self) -> None:
         with suppress(Exception):

@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import hmac
-from collections.abc import Coroutine
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import h11
 import msgspec
 
 from lamina.errors import LaminaError
 from lamina.gateway.framing import Chunked, Counted, ends_line, framing_of
-from lamina.gateway.peers import PIECE, Headers, Peer, Upstream, passed_on
+from lamina.gateway.peers import PIECE, Ear, Headers, Peer, Upstream, passed_on
 
 if TYPE_CHECKING:
     from lamina.gateway.desk import Call, Desk
@@ -44,7 +43,10 @@ class Gateway:
     async def start(self, port: int = 0, host: str = _LOCAL[0]) -> None:
         """Listen; port 0 takes a free one. Raises LaminaError."""
         try:
-            self._server = await asyncio.start_server(self._serve, host, port, limit=PIECE)
+            line, loop = asyncio.StreamReaderProtocol, asyncio.get_running_loop()
+            self._server = await loop.create_server(
+                lambda: line(Ear(PIECE), self._serve), host, port
+            )
         except (OSError, OverflowError) as error:
             raise LaminaError(f"Can't listen on {host}, port {port}: {error}.") from error
         self.port = int(self._server.sockets[0].getsockname()[1])
@@ -96,9 +98,8 @@ class Gateway:
             await provider.close()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        client, task = Peer(h11.SERVER, (reader, writer)), asyncio.current_task()
-        assert task is not None  # noqa: S101 - a server runs us as a task
-        self._open.add(task)
+        client = Peer(h11.SERVER, (reader, writer))
+        self._open.add(task := cast("asyncio.Task[None]", asyncio.current_task()))
         try:
             async with asyncio.timeout(_ASKS if self._token else None) as asks:
                 while isinstance(request := await client.next(), h11.Request):
@@ -126,7 +127,8 @@ class Gateway:
         try:
             provider = await self._sent(client, request, call, body)
             if provider is not None:
-                await _until_gone(client, self._answered(client, provider, request, call))
+                with client.watched():
+                    await self._answered(client, provider, request, call)
         finally:
             if call is not None:
                 call.ended()
@@ -165,7 +167,10 @@ class Gateway:
         pieces: list[bytes] = []
         if self._desk is None or not self._desk.wants(request):
             return None, pieces
-        size = 0
+        size, told = 0, int(dict(request.headers).get(b"content-length", b"0"))
+        if 0 < told <= _MOST_READ and not client.talk.they_are_waiting_for_100_continue:
+            body = await client.body(told)
+            return await self._desk.before(request, body), [body]
         while size <= _MOST_READ:
             event = await client.next()
             if isinstance(event, h11.EndOfMessage):
@@ -256,17 +261,17 @@ async def _relayed(
     frame = framing_of(answer, request)
     if frame is not None:
         await _streamed(client, provider, frame, call)
-        if not ends_line(request):
-            client.renew(client.take_over())
-        return
-    while not isinstance(event := await provider.next(), h11.EndOfMessage):
-        if isinstance(event, h11.Data):
-            if call is not None:
-                call.take(event.data)
-            await client.say(event)
-    if call is not None:
-        call.ended()
-    await client.say(event)
+    else:
+        while not isinstance(event := await provider.next(), h11.EndOfMessage):
+            if isinstance(event, h11.Data):
+                if call is not None:
+                    call.take(event.data)
+                await client.say(event)
+        if call is not None:
+            call.ended()
+        await client.say(event)
+    if not ends_line(request):
+        client.renew(client.take_over())
 
 
 async def _streamed(
@@ -294,31 +299,13 @@ async def _streamed(
 
 async def _begun(client: Peer, provider: Peer) -> h11.Response:
     """The head of the answer; hints that come before it are passed on."""
-    while True:
-        event = await provider.next()
-        if isinstance(event, h11.Response):
-            return event
-        if isinstance(event, h11.InformationalResponse):
-            if event.status_code not in (100, 101):
-                status, headers = event.status_code, passed_on(event)
-                await client.say(h11.InformationalResponse(status_code=status, headers=headers))
-        else:
+    while not isinstance(event := await provider.next(), h11.Response):
+        if not isinstance(event, h11.InformationalResponse):
             raise h11.RemoteProtocolError("it closed the connection")
-
-
-async def _until_gone(client: Peer, work: Coroutine[None, None, None]) -> None:
-    """Work for a client; it ends when the client leaves."""
-    working = asyncio.ensure_future(work)
-    leaving = asyncio.ensure_future(client.gone())
-    leaving.add_done_callback(
-        lambda left: working.cancel() if not left.cancelled() and left.result() else None
-    )
-    try:
-        await working
-    finally:
-        working.cancel()
-        leaving.cancel()
-        await asyncio.gather(working, leaving, return_exceptions=True)
+        if event.status_code not in (100, 101):
+            status, headers = event.status_code, passed_on(event)
+            await client.say(h11.InformationalResponse(status_code=status, headers=headers))
+    return event
 
 
 async def _say(client: Peer, status: int, why: str) -> None:
