@@ -40,7 +40,7 @@ ROUNDS = 5
 LABELS = ("none", *judge.TYPES)
 LASTING = DATA / "extract_lasting.jsonl"
 BY = {"author": 1.0, "forms": 0.3, "writers": 0.15}  # what a label counts
-LINES = (0.0, -0.6, -1.2, -1.8, -2.4)
+LINES = (1.0, 0.5, 0.0, -0.3, -0.5, -1.0)
 LABELLED = ("extraction_dev", "extract_blind_a", "extract_blind_c")
 
 
@@ -126,14 +126,9 @@ class Statement:
     """A sentence of real talk that somebody read, and how likely they hold it for durable."""
 
     kind: str
-    sentence: Sentence
-    view: judge.Opinion
+    seen: list[int]
     lasts: float
     weight: float
-
-    @property
-    def seen(self) -> list[int]:
-        return sorted({*self.view.words, *judge.marks(self.sentence)})
 
 
 def statements() -> Iterator[Statement]:
@@ -162,20 +157,19 @@ def written(rows: Sequence[dict[str, Any]]) -> Iterator[Statement]:
 
 
 def _statement(kind: str, message: list[Sentence], place: int, lasts: float, by: str) -> Statement:
-    return Statement(kind, message[place], judge.opinion(message, place), lasts, BY[by])
+    seen = {*judge.seen(message, place)[0], *judge.marks(message[place])}
+    return Statement(kind, sorted(seen), lasts, BY[by])
 
 
 def lasting(found: Sequence[Statement]) -> dict[str, Any]:
     """A weight a bucket, learned from both sides of what is hard to say."""
-    both = [
-        (one, one.seen, side) for one in found for side in (True, False) if one.lasts != (not side)
-    ]
-    at = np.cumsum([0, *(len(seen) for _, seen, _ in both)])
-    columns = [bucket for _, seen, _ in both for bucket in seen]
+    both = [(one, side) for one in found for side in (True, False) if one.lasts != (not side)]
+    at = np.cumsum([0, *(len(one.seen) for one, _ in both)])
+    columns = [bucket for one, _ in both for bucket in one.seen]
     rows = sparse.csr_matrix((np.ones(len(columns)), columns, at), shape=(len(both), BUCKETS))
-    weights = [one.weight * (one.lasts if side else 1 - one.lasts) for one, _, side in both]
+    weights = [one.weight * (one.lasts if side else 1 - one.lasts) for one, side in both]
     model = LogisticRegression(C=0.1, max_iter=500)
-    model.fit(rows, [side for *_, side in both], sample_weight=weights)
+    model.fit(rows, [side for _, side in both], sample_weight=weights)
     step = np.abs(model.coef_).max() / 127
     return {
         "lasting": np.rint(model.coef_[0] / step).astype(np.int8),
@@ -188,14 +182,17 @@ def lasting_by_kind(found: Sequence[Statement]) -> None:
     """What each kind of talk gets from the others: of what the author labelled there, how many of the
     durable ones are above a line, and how many of those above it are not durable at all."""
     for left in sorted({one.kind for one in found} - {"written"}):
-        table = {**judge.table(), **lasting([one for one in found if one.kind != left])}
+        table = lasting([one for one in found if one.kind != left])
         labelled = [one for one in found if one.kind == left and one.weight == BY["author"]]
         durable = sum(one.lasts == 1 for one in labelled)
-        with patch.object(judge, "table", lambda table=table: table):
-            told = [(judge.lasts(one.sentence, one.view), one.lasts)
-                    for one in labelled if judge.is_statement(one.sentence)]  # fmt: skip
         for line in LINES:
-            above = [label for score, label in told if score >= line]
+            above = [
+                one.lasts
+                for one in labelled
+                if table["lasting"][one.seen].sum(dtype=np.int32) * table["lasting_step"]
+                + table["lasting_bias"]
+                >= line
+            ]
             sums = f"{above.count(1)} of {durable} durable, {above.count(0.5)} hard to say"
             print(f"{left} left out, from {line:+}: {sums}, {above.count(0)} not")
 

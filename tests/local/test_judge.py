@@ -136,14 +136,3 @@ def test_a_find_quotes_the_user_and_says_why() -> None:
     (proposal,) = extract(said(text), now=NOW, session="s")
     assert [evidence.quote for evidence in proposal.evidence] == [text]
     assert proposal.reason == "it reads like how to work"
-
-
-@pytest.mark.spec("L5.8")
-def test_what_real_talk_and_the_writers_taught_decide_together_on_a_statement() -> None:
-    lasts = "I gave up coffee after my doctor found high pressure."
-    assert quotes(lasts) == [[lasts]]
-    for passing in (
-        "I asked my teacher Ms Brown about the second chapter.",
-        "I finished my chapter on Rome and started the next.",
-    ):
-        assert quotes(passing) == []

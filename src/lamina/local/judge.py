@@ -184,8 +184,7 @@ _MAY_LAST = 0.3  # set by hand on sentences of our own
 _EASIER = {"en": 0.0, "de": 0.05, "zh": 0.0}
 _TELLS = 3  # words that a sentence needs to say by itself what another one leans on
 _TELLING = 5  # words of a statement that says of whom or what
-# Log-odds and what the writers count for: chosen with each kind of talk left out of the learning once.
-_LASTS, _WRITERS, _UNLIKELY = -1.2, 0.5, 0.001
+_LASTS = 0.6  # log-odds; chosen with each kind of talk left out of the learning once
 _FOLLOWS = 0.15  # what comes after a rule and may be part of one belongs to it
 _LIKE: dict[MemoryType, str] = {
     "user": "it reads like something about the user",
@@ -200,7 +199,7 @@ def judged(message: list[Sentence], place: int, rules: Cues) -> Find | None:
     sentence = message[place]
     view = opinion(message, place)
     return _sure(message, place, view, rules) or (
-        _stated(message, place, view) if lasts(sentence, view) >= _LASTS else None
+        _stated(message, place, view) if lasts(sentence, view.words) >= _LASTS else None
     )
 
 
@@ -423,16 +422,13 @@ def opinion(message: Sequence[Sentence], place: int) -> Opinion:
     return Opinion(float(1 - odds[0]), TYPES[best], words)
 
 
-def lasts(sentence: Sentence, view: Opinion) -> float:
-    """How likely a statement of the user's lasts, by what real talk and what the writers taught: the
-    sum of log-odds, the writers' for half, since most of them wrote of work."""
+def lasts(sentence: Sentence, words: Sequence[int]) -> float:
+    """The log-odds that a statement of the user's lasts."""
     import numpy as np
 
     learned = table()
-    found = learned["lasting"][[*view.words, *marks(sentence)]].sum(dtype=np.int32)
-    worth = min(max(view.worth, _UNLIKELY), 1 - _UNLIKELY)
-    real = found * learned["lasting_step"] + learned["lasting_bias"]
-    return float(real + _WRITERS * np.log(worth / (1 - worth)))
+    found = learned["lasting"][[*words, *marks(sentence)]].sum(dtype=np.int32)
+    return float(found * learned["lasting_step"] + learned["lasting_bias"])
 
 
 def _summed(
