@@ -336,7 +336,8 @@ def test_whoever_comes_from_claude_code_is_told_of_its_memory(lamina: Run, world
 
 @pytest.mark.spec("I2")
 @pytest.mark.parametrize(
-    "words", ["ui --port", "gateway --port", "mcp --http", "team serve --db sqlite:///x/y --port"]
+    "words",
+    ["ui --port", "gateway --port", "mcp --http", "team serve --db postgresql://x/y --port"],
 )
 def test_a_port_that_cant_be_is_refused_in_the_same_words_everywhere(
     lamina: Run, words: str

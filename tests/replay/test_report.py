@@ -102,6 +102,11 @@ def test_characters_that_take_effect_unseen_are_not_passed_on() -> None:
     assert "a\ufffd[31mb\ufffdc\ufffdd\ufffde" in parsed(page).words
 
 
+def test_the_page_says_what_its_policies_do() -> None:
+    page = render_report([result([PolicyResult(name, 9000, figures(2)) for name in ("none", "x")])])
+    assert "put through none (everything is sent), x; costed" in parsed(page).words
+
+
 def test_the_page_needs_nothing_from_outside() -> None:
     page = render_report([result([PolicyResult("none", 9000, figures(4))])])
     assert "default-src 'none'" in page

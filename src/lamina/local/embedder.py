@@ -269,7 +269,7 @@ def sentence_model() -> SentenceModel | None:
     if not has_sentence_model():
         return None
     try:
-        # Else importing it writes an id of this machine into the user's cache and reports uses of it.
+        # Else importing it writes an id of this machine and a queue of reports into the user's cache.
         os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
         runtime = import_module(_RUNTIME)
         model = files(_PACKAGE).joinpath("model.onnx").read_bytes()

@@ -25,7 +25,14 @@ from lamina.replay.run import (
 )
 from lamina.replay.weigh import Weigher, piece_of
 
-NAMES = ("recorded", "none", "lamina", "clear-oldest", "drop-oldest")
+# What each does, as the report's reader is told.
+NAMES = {
+    "recorded": "what the tool did",
+    "none": "everything is sent",
+    "lamina": "its layers at work",
+    "clear-oldest": "old results are emptied",
+    "drop-oldest": "old messages are left out",
+}
 PLACEHOLDER = "[cleared]"
 KEPT_RESULTS = 3
 FULL = 0.85  # share of the window that a trimmed prompt may fill

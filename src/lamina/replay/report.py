@@ -21,6 +21,7 @@ from lamina.replay.charts import (
     span_text,
     tokens_text,
 )
+from lamina.replay.policies import NAMES
 from lamina.replay.results import PolicyResult, ReplayResult, compared_with, merged
 
 MOST_ACTIONS = 200
@@ -66,7 +67,8 @@ def _colours(results: Sequence[ReplayResult]) -> dict[str, str]:
 def _intro(results: Sequence[ReplayResult]) -> str:
     requests = sum(result.requests for result in results)
     recordings = "1 recording" if len(results) == 1 else f"{len(results)} recordings"
-    policies = dict.fromkeys(policy.policy for result in results for policy in result.policies)
+    named = dict.fromkeys(policy.policy for result in results for policy in result.policies)
+    policies = [f"{name} ({NAMES[name]})" if name in NAMES else name for name in named]
     return (
         f'<p class="sub">{recordings}, {requests_text(requests)}, put through '
         f"{escape(', '.join(policies))}; costed on paper at list prices.</p>"
