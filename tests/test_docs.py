@@ -145,7 +145,7 @@ def test_every_python_block_of_the_library_page_is_run() -> None:
 def test_the_docs_name_the_retries_and_guessed_prices_that_the_code_has() -> None:
     from lamina.cache.prices import price_of
     from lamina.config import SETTINGS
-    from lamina.models.faults import Policy
+    from lamina.models.remote import Policy
 
     models, replay = (
         " ".join((DOCS / name).read_text().split()) for name in ("models.md", "replay.md")
