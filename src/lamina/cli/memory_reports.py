@@ -24,7 +24,7 @@ from lamina.cli.terminal import (
     picked,
     plural,
     style,
-    table,
+    table_lines,
 )
 from lamina.config import Config
 from lamina.errors import UsageError
@@ -224,8 +224,8 @@ def _show_audit(
         ]
         for fault in found.faults
     ]
-    if rows:
-        out(table(rows))
+    for line in table_lines(rows):
+        out(line)
     counts = ", ".join(f"{kind} {count}" for kind, count in found.counts.items() if count)
     checked = plural(found.checked, "memory", "memories")
     out(style(f"{checked} checked: {counts or 'nothing wrong'}", "dim"))

@@ -13,7 +13,7 @@ import signal
 import sys
 import termios
 import time
-from collections.abc import Collection, Generator, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any, TextIO
@@ -158,17 +158,16 @@ def print_diff(text: str) -> None:
 
 def table(rows: Sequence[Sequence[str]], heading: Sequence[str] = ()) -> str:
     """Columns as wide as their longest cell."""
-    lines = [list(heading), *map(list, rows)] if heading else [list(row) for row in rows]
-    if not lines:
-        return ""
-    sizes = [[columns(_bare(cell)) for cell in line] for line in lines]
+    return "\n".join(table_lines([heading, *rows] if heading else rows))
+
+
+def table_lines(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """The same, line by line, for thousands of rows: all of them at once take much memory."""
+    sizes = [[columns(_bare(cell)) for cell in row] for row in rows]
     widths = [max(column) for column in zip(*sizes, strict=True)]
-    return "\n".join(
-        "  ".join(
-            cell + " " * (wide - size) for cell, size, wide in zip(line, own, widths, strict=True)
-        ).rstrip()
-        for line, own in zip(lines, sizes, strict=True)
-    )
+    for row, own in zip(rows, sizes, strict=True):
+        cells = zip(row, own, widths, strict=True)
+        yield "  ".join(cell + " " * (wide - size) for cell, size, wide in cells).rstrip()
 
 
 GAP = 2  # columns between two cells

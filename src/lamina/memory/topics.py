@@ -27,7 +27,6 @@ _BOM = "\ufeff"
 _TYPES: dict[str, MemoryType] = {known: known for known in MEMORY_TYPES}
 _FENCE = re.compile(r"---[ \t]*\r?\n?\Z")
 _KEY = re.compile(r"([A-Za-z_][\w.-]{0,79})[ \t]*:(?=[ \t\r\n]|\Z)[ \t]*")
-_NESTED = re.compile(r"[ \t]+([A-Za-z_][\w.-]{0,79})[ \t]*:(?=[ \t\r\n]|\Z)[ \t]*")
 _BLOCK = re.compile(r"[|>][-+\d]*")
 _COMMENT = re.compile(r"[ \t]+#(?:[ \t].*)?\Z")
 _PLAIN = re.compile(r"^( *)([A-Za-z_][\w.-]{0,79}):(?: +([^\s|>][^\t\r\n]*))? *$", re.MULTILINE)
@@ -286,8 +285,9 @@ def _continues(line: str) -> bool:
 def _nested(parent: str, head: list[str], first: int, behind: int) -> dict[str, _Field]:
     found: dict[str, _Field] = {}
     for number in range(first + 1, behind):
-        if match := _NESTED.match(head[number]):
-            value = _scalar(head[number][match.end() :].rstrip("\r\n"))
+        line = head[number]
+        if match := _KEY.match(line, len(line) - len(line.lstrip(" \t"))):
+            value = _scalar(line[match.end() :].rstrip("\r\n"))
             key = f"{parent}.{match.group(1)}"
             found.setdefault(key, _Field(value, number, number + 1, match.end()))
     return found

@@ -263,8 +263,9 @@ class Postings:
         numbers = self._met[1]
         new = np.unique(terms[numbers[terms] == 0])
         if len(new):
-            names = known.terms_from(int(new[0]))
-            numbers[new] = [self._words[names[term]] + 1 for term in (new - new[0]).tolist()]
+            met: list[int] = new.tolist()
+            names = known.terms_from(met[0])
+            numbers[new] = [self._words[names[term - met[0]]] + 1 for term in met]
         return numbers[terms] - np.uint32(1)
 
     def _measure(self, places: Numbers, fields: Numbers, counts: Counts, documents: int) -> None:

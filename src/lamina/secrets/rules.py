@@ -182,11 +182,18 @@ def _by_name() -> Iterator[Rule]:
         yield Rule(kind, pattern, tuple("23456"), group=1, card=True, placeholders=True)
 
 
+_ROOM = 1 << 20  # bytes for one pattern: hundreds are kept, and with RE2's own 8 MB each grows
+
+
 @lru_cache(maxsize=4096)
 def compiled(pattern: str) -> Any:
     """The pattern over bytes, by RE2; raises `re2.error` for what RE2 does not take."""
     re2, options = quiet_re2()
-    return re2.compile(pattern.encode(), options)
+    options.max_mem = _ROOM
+    try:
+        return re2.compile(pattern.encode(), options)
+    except re2.error:  # of a company's own, perhaps, that is too long for that
+        return re2.compile(pattern.encode(), quiet_re2()[1])
 
 
 def quiet_re2() -> tuple[Any, Any]:
