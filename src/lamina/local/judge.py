@@ -196,17 +196,16 @@ _LIKE: dict[MemoryType, str] = {
 
 def judged(message: list[Sentence], place: int, rules: Cues) -> Find | None:
     """A memory that the judge is sure of; else what the user states and reads as if it lasts."""
-    sentence = message[place]
     view = opinion(message, place)
-    return _sure(message, place, view, rules) or (
-        _stated(message, place, view) if lasts(sentence, view.words) >= _LASTS else None
-    )
+    return _sure(message, place, view, rules) or _stated(message, place, view)
 
 
 def _stated(message: list[Sentence], place: int, view: Opinion) -> Find | None:
     sentence = message[place]
     kind = view.type
     if kind not in ("user", "project") or not is_statement(sentence):
+        return None
+    if lasts(sentence, view.words) < _LASTS:  # costs more than all that was asked before
         return None
     text = finding.without_opener(sentence.text)
     return anchored(Find(kind, text, (sentence,), TOLD), message, place)

@@ -87,10 +87,11 @@ def _worded(store: MemoryStore, proposal: Proposal) -> Proposal:
     explained = [line for line in lines if line.startswith(_EXPLAINS)]
     rule = " ".join(one for one in lines if one not in explained) or proposal.description
     fact = proposal.type == "project"  # may be worded by anybody, as long as it plainly is one
-    ways = [proposal if fact else _called(proposal, rule, proposal.body)]
+    if fact and store.judge_among(proposal, (), "").decision == "accept":
+        return proposal
+    ways = [] if fact else [_called(proposal, rule, proposal.body)]
     asked = replace(proposal, type="user") if fact else proposal
-    accepted = fact and store.judge_among(proposal, (), "").decision == "accept"
-    if not accepted and (theirs := store.judge_among(asked, (), "").theirs):
+    if theirs := store.judge_among(asked, (), "").theirs:
         said = wording.fold(" ".join(theirs))  # what it says itself is not explained again
         more = [one for one in explained if wording.fold(one.rpartition(":**")[2]) not in said]
         bodies: tuple[list[str], ...] = (["", *more] if more else [], [])
