@@ -352,9 +352,7 @@ def test_half_a_body_is_no_request(agent: Agent, bodies: list[bytes]) -> None:
     with client_of(agent.gateway) as line:
         line.sendall(request(agent.gateway, bodies[0])[:-1])
         line.shutdown(socket.SHUT_WR)
-        said = read_message(line)
-    assert said.startswith(b"HTTP/1.1 400 ")
-    assert b"%d of %d bytes" % (len(bodies[0]) - 1, len(bodies[0])) in said.replace(b",", b"")
+        assert read_message(line).startswith(b"HTTP/1.1 400 ")
     assert not agent.wire.received
 
 

@@ -82,10 +82,7 @@ class Peer:
         try:
             data += await self._reader.readexactly(max(0, size - len(data)))
         except asyncio.IncompleteReadError as error:
-            came = len(data) + len(error.partial)
-            raise h11.RemoteProtocolError(
-                f"its body ends after {came:,} of {size:,} bytes"
-            ) from error
+            raise h11.RemoteProtocolError("it broke off") from error
         self._ahead = data[size:]
         return data[:size]
 
