@@ -85,6 +85,34 @@ def test_importing_the_library_loads_nothing_heavy() -> None:
 
 
 @pytest.mark.spec("I2")
+@pytest.mark.parametrize(
+    ("words", "part"),
+    [
+        ("agents types", "lamina.turn"),
+        ("context", "lamina.state"),
+        ("memory list", "lamina.ledger.record"),
+        ("sessions list", "lamina.state"),
+        ("spend", "lamina.ledger.record"),
+    ],
+)
+def test_a_command_does_not_load_what_only_its_siblings_need(
+    world: Path, words: str, part: str
+) -> None:
+    code = (
+        "import sys; from lamina.cli.main import main; main(sys.argv[2:]);"
+        "sys.exit(sys.argv[1] in sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", code, part, *words.split(), "--home", str(world / "h")],
+        cwd=world,
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, b"Traceback" in done.stderr) == (0, False)
+
+
+@pytest.mark.spec("I2")
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_has_help_with_examples_and_the_common_options(
     lamina: Run, name: str

@@ -512,7 +512,7 @@ def test_what_held_too_little_is_tried_again_only_once_the_record_is_twice_as_lo
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Notes by the rules, and the summary of plain size: nothing is ever enough here. Who resumes
-    the session knows of it, and an undo takes it back."""
+    the session knows of it, an undo takes it back, and another window is another room."""
     sizes: list[int] = []
 
     def made(*args: Any, budget: int, **more: Any) -> str:
@@ -534,8 +534,8 @@ def test_what_held_too_little_is_tried_again_only_once_the_record_is_twice_as_lo
         assert sizes[-1] == max(sizes)
         return len(sizes)
 
-    def opened(**wishes: Any) -> Any:
-        big = Capabilities(window=200_000, max_output=8_000)
+    def opened(window: int = 200_000, **wishes: Any) -> Any:
+        big = Capabilities(window=window, max_output=8_000)
         steps = [answer(n, 2_000) for n in range(30)]
         return place.open(model(steps, can=big, notes=out, summary=out), config=config, **wishes)
 
@@ -550,6 +550,10 @@ def test_what_held_too_little_is_tried_again_only_once_the_record_is_twice_as_lo
         async with opened(session_id=name) as session:
             assert await compacted(session, 10, 2) == 1
             assert await compacted(session, 12, 14) == 3
+        async with opened(session_id=name) as session:
+            assert await compacted(session, 26, 2) == 1
+        async with opened(180_000, session_id=name) as session:
+            assert await compacted(session, 28, 2) == 3
 
     run(story)
 

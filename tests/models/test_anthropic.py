@@ -385,13 +385,16 @@ def test_a_tool_call_whose_input_is_no_json_is_malformed(wire: WireServer) -> No
         Talk(wire).ask(request())
 
 
-def test_a_tool_call_that_was_cut_off_is_left_out_and_named(wire: WireServer) -> None:
-    cut = {**tool_use("t", "Write", {}), "raw_input": '{"content": "half'}
+@pytest.mark.parametrize("name", ["Write", None])
+def test_a_tool_call_that_was_cut_off_is_left_out_and_named(
+    wire: WireServer, name: str | None
+) -> None:
+    cut = {**tool_use("t", "Write", {}), "name": name, "raw_input": '{"content": "half'}
     wire.will(Answer([text("Writing."), cut], stop_reason="max_tokens"))
     response = Talk(wire).ask(request())
     assert response.content == [text("Writing.")]
     assert response.stop_reason == "max_tokens"
-    assert response.extra["cut_tool_use"] == "Write"
+    assert response.extra["cut_tool_use"] == name
 
 
 @pytest.mark.spec("F11")

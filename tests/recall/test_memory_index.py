@@ -14,6 +14,7 @@ from tests.sessions import Place
 
 from lamina.errors import MemoryStoreError
 from lamina.memory.file_store import FileStore
+from lamina.recall import scoring
 from lamina.recall.memory_index import (
     INDEX_FILE,
     USES_FILE,
@@ -51,6 +52,23 @@ def test_the_first_search_tells_how_much_it_has_read_and_the_next_reads_nothing(
         assert len(told) == len(sizes) == 2
         assert found(index, "mascot") == ["walrus.md"]
         assert len(told) == 2
+
+
+@pytest.mark.spec("M7")
+def test_what_a_refresh_works_out_is_worked_out_once(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scoring, "_SMALL", 0)  # so that a search looks at no more than it needs
+    monkeypatch.setattr(scoring, "_FEW", 0)
+    with FileStore(file.parent) as store:
+        assert found(MemoryIndex(store), "walrus") == ["walrus.md"]
+        MemoryIndex(store).refresh()
+        again: list[object] = []
+        monkeypatch.setattr(
+            scoring.DocumentVectors, "_work_out", lambda _, *args: again.append(args)
+        )
+        MemoryIndex(store).refresh()
+        assert again == []
 
 
 @pytest.mark.spec("M7")

@@ -295,6 +295,14 @@ def test_removing_many_sweeps_the_index_and_forgets_them() -> None:
     assert index.search("word9", now=NOW)[0].id == "9.md"
 
 
+def test_an_index_that_is_saved_between_two_searches_finds_the_same() -> None:
+    index = ranker(*(Document(f"{n}.md", body=f"topic word{n} " + "more " * n) for n in range(9)))
+    index.remove("0.md")
+    hits = index.search("topic word8", 9, now=NOW)
+    index.to_state()
+    assert index.search("topic word8", 9, now=NOW) == hits != []
+
+
 def test_a_manual_is_told_from_a_warning_and_from_other_tools() -> None:
     grep = tool_terms(["Grep"])
     assert is_manual("grep usage", "options of grep", "reference", grep)

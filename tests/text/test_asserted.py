@@ -120,6 +120,8 @@ _REQUESTS = (
     " and I was wondering if you could suggest a book",
     ", kannst du mir dabei helfen?",
     "，你能帮我看看吗？",
+    "，周末有什么好的推荐？",
+    "，我应该怎么准备面试？",
 )
 _NO_REQUESTS = (
     ", right?",
@@ -137,6 +139,13 @@ _NO_REQUESTS = (
     ", can you help me unless it rains?",
     ", oder?",
     "，对吗？",
+    "，哪有这回事？",
+    "，怎么可能？",
+    "，你凭什么这么说？",
+    "，我什么时候这样说过？",
+    "，除了什么情况？",
+    "，有哪些情况例外？",
+    "，哪个版本才对？",
 )
 
 

@@ -15,8 +15,6 @@ from pathlib import Path
 
 import anyio
 
-from lamina.agents.mailboxes import new_id
-from lamina.agents.roads import posts_of, whereabouts
 from lamina.agents.roster import KILLED, Card, ledger_path, live_card, look, read_cards
 from lamina.agents.types import NAMED, AgentTypes, is_name, load_types
 from lamina.cli import sessions, transcript
@@ -126,6 +124,8 @@ def _list(args: argparse.Namespace, config: Config) -> None:
 
 def present(config: Config) -> tuple[list[Presence], str]:
     """Who has a mailbox; and why nobody can tell who is on the bridge."""
+    from lamina.agents.roads import posts_of  # loads the session: `types` and `show` need none
+
     found: list[Presence] = []
     for post in posts_of(config, "user").values():
         try:
@@ -178,6 +178,9 @@ def live_cards(
 
 def _deliver(args: argparse.Namespace, config: Config, message: str | dict[str, str]) -> Presence:
     """To a teammate, else to an agent of a session that is open; says whose mailbox it was."""
+    from lamina.agents.mailboxes import new_id
+    from lamina.agents.roads import posts_of, whereabouts
+
     where, _, inner = args.agent.partition("#")
     folder = find_project_folder(config.own_home, config.project)
     posts = posts_of(config, "user")

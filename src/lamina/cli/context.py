@@ -31,7 +31,6 @@ from lamina.cli.terminal import (
 from lamina.cli.transcript import Call, requests_of
 from lamina.config import Config
 from lamina.flags import Flags
-from lamina.layers.microcompact import CLEARABLE, old_results
 from lamina.ledger import log, tokens
 from lamina.ledger.record import Ledger
 from lamina.ledger.view import Projection, Row
@@ -159,6 +158,8 @@ def _at(layer: str, what: str, mark: int, tokens: int) -> Json:
 
 
 def _clearing(ledger: Ledger, flags: Flags, able: Capabilities) -> Json:
+    from lamina.layers.microcompact import CLEARABLE, old_results
+
     rows = old_results(ledger, lambda tool: tool in CLEARABLE, flags.value("microcompact.keep"))
     minutes = float(flags.value("microcompact.gap_minutes")) or able.cache_ttl / 60
     size = sum(row.tokens for row in rows)

@@ -17,7 +17,7 @@ from contextlib import suppress
 from datetime import datetime
 from itertools import islice
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from lamina.cli.options import add_verb, command, config_of, count, flag, optional
 from lamina.cli.terminal import (
@@ -37,10 +37,12 @@ from lamina.cli.terminal import (
 from lamina.config import Config
 from lamina.errors import LaminaError, MemoryStoreError, UsageError
 from lamina.ledger.places import find_project_folder
-from lamina.ledger.record import Quotes
 from lamina.memories import Change, Commit, InboxItem
 from lamina.memory import HistoryDamaged, diff_text, teammate_of, written_at
 from lamina.ports import MemoryHistory, MemoryStore
+
+if TYPE_CHECKING:
+    from lamina.ledger.record import Quotes
 
 _WHOSE = {"typed": "You typed", "pasted": "You pasted", "tool": "A tool returned",
           "assistant": "The assistant said", "recalled": "Memory said", "hook": "A hook said",
@@ -119,6 +121,8 @@ def _log(args: argparse.Namespace, store: MemoryStore, history: MemoryHistory) -
 
 def quotes_of(config: Config) -> Quotes:
     """What was said in the project's sessions, to quote from."""
+    from lamina.ledger.record import Quotes  # most verbs quote nothing
+
     return Quotes(find_project_folder(config.own_home, config.project))
 
 

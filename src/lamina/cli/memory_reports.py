@@ -28,7 +28,6 @@ from lamina.cli.terminal import (
 )
 from lamina.config import Config
 from lamina.errors import UsageError
-from lamina.ledger.log import read
 from lamina.memories import Memory
 from lamina.memory import Audit, Repaired, Step, look_over, repair
 from lamina.ports import MemoryStore
@@ -122,6 +121,7 @@ def _found_json(match: Match, memory: Memory, chance: float) -> dict[str, Any]:
 
 def why(args: argparse.Namespace, config: Config) -> None:
     from lamina.cli import sessions
+    from lamina.ledger.log import read
     from lamina.recall.why import recalls_of, turns_of
 
     files = sessions.find(config)

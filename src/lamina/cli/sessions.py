@@ -20,13 +20,11 @@ from lamina.cli.terminal import harmless, note, out_bytes, out_fitted, out_json,
 from lamina.config import Config
 from lamina.errors import LaminaError, UsageError
 from lamina.events import AnyEvent
-from lamina.layers.snip import COMPACTION, undoing
 from lamina.ledger import edits, spans
 from lamina.ledger.log import read
 from lamina.ledger.places import NOTES, find_project_folder
 from lamina.ledger.record import Ledger
 from lamina.messages import Json
-from lamina.replay.agent_sessions import AGENTS, copies
 
 EXAMPLES = """
 lamina sessions list                     this project's, newest first
@@ -78,6 +76,7 @@ def run(args: argparse.Namespace) -> int | None:
     files = sorted([*files, *theirs], key=changed, reverse=True)
     if shows:
         return _show(args, choose(files, args.id))
+    from lamina.replay.agent_sessions import AGENTS
 
     if args.agent not in (None, "lamina", *AGENTS):
         raise UsageError(f"There is no agent {args.agent}. There are: lamina, {', '.join(AGENTS)}.")
@@ -96,6 +95,11 @@ def others(
     """What other coding agents said in this project, or in all, in our own form: copies of their
     records, and what went through a gateway or a wrapped client and is in no such record (`doubles`:
     and what is)."""
+    from lamina.replay.agent_sessions import (
+        AGENTS,
+        copies,
+    )  # commands that find one of ours need none
+
     agents = [one for one in AGENTS if one not in without]
     made, late, unread = copies(config, agents, everywhere=everywhere, seconds=seconds)
     if not quiet:
@@ -304,6 +308,8 @@ def _fold(ledger: Ledger, number: str) -> Json:
 
 
 def _undo(args: argparse.Namespace, file: Path) -> None:
+    from lamina.layers.snip import COMPACTION, undoing  # all of a session's state comes with it
+
     ledger = Ledger.open(file)
     try:
         before = ledger.tokens()

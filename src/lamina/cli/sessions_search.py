@@ -34,7 +34,6 @@ from lamina.ledger.places import find_project_folder
 from lamina.messages import Json
 from lamina.recall import chances, transcripts
 from lamina.recall.transcripts import FoundMessage, TranscriptIndex
-from lamina.tools import grep as grep_tool
 
 if TYPE_CHECKING:
     from lamina.config import Config
@@ -179,7 +178,9 @@ class _Search:
 
     def _entries(self, files: Sequence[Path]) -> Iterator[tuple[Path, bytes]]:
         """The lines of these files that may hold a hit, in order."""
-        ripgrep = grep_tool.find_ripgrep()
+        from lamina.tools.grep import find_ripgrep  # its sandbox is not for `list`
+
+        ripgrep = find_ripgrep()
         if self._candidates and ripgrep:
             works = yield from self._by_ripgrep(ripgrep, self._candidates, files)
             if works:

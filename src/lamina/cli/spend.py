@@ -16,9 +16,7 @@ from lamina.cache.prices import money_text, price_of
 from lamina.cache.spend import Group, Spend, grouped
 from lamina.cli.options import config_of, flag
 from lamina.cli.terminal import fitted, harmless, note, out, out_json, plural, style, width, wrapped
-from lamina.ledger import log
 from lamina.ledger.places import find_project_folder, known_projects
-from lamina.ledger.record import Ledger
 from lamina.messages import BACKGROUND, Json, Usage, as_object
 from lamina.ports import MemoryStore
 
@@ -209,6 +207,8 @@ def _row(group: Group) -> list[str]:
 def session_health(config: Config, file: Path) -> Json:
     """One session: cache, what the layers took out and earned, what compactions kept."""
     from lamina.cli.context import state_of
+    from lamina.ledger import log
+    from lamina.ledger.record import Ledger
 
     ledger = Ledger.of(log.read(file).entries)
     state = state_of(config, file.stem, ledger)

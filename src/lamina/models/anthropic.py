@@ -400,7 +400,7 @@ class Assembly:
         for index in sorted(self._blocks):
             block = self._blocks[index]
             if index in self._partial:
-                name = str(block.get("name"))
+                name: Any = block.get("name")
                 given = remote.tool_input("".join(self._partial[index]), name, cut_off=cut_off)
                 if given is None:
                     self._extra["cut_tool_use"] = name

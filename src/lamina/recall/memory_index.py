@@ -86,7 +86,7 @@ class MemoryIndex:
         with self._lock:
             changed = self._refresh()
             if self._indexed:
-                self._indexed.ranker.work_out()
+                self._unsaved |= self._indexed.ranker.work_out()
                 self._save()
                 self._meaning_file().of([*self._indexed.ranker.ids], seconds=0)
             return changed

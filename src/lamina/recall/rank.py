@@ -168,6 +168,7 @@ class Ranker:
         if len(stay) < len(self._headers.ids):
             self._headers = self._headers.at(stay)
             self._slots = dict(zip(self._headers.ids, count()))
+            self._changed()
 
     @property
     def ids(self) -> Collection[str]:
@@ -180,9 +181,11 @@ class Ranker:
             self._headers.uses[slot] = uses
             self._shares = None
 
-    def work_out(self) -> None:
-        """All that a search would work out, for when nobody waits for it."""
+    def work_out(self) -> bool:
+        """All that a search would work out, for when nobody waits for it; whether there was any."""
+        missing = self._vectors.missing()
         self._vectors.rows()
+        return len(missing) > 0
 
     def to_state(self) -> dict[str, Any]:
         """The whole index as plain values."""

@@ -195,11 +195,11 @@ class DocumentVectors:
         """The directions of the documents at these places, or of all."""
         known = self._grown()
         if places is None:
-            missing = np.flatnonzero(known[:, 0] == _NOT_YET)
+            missing = self.missing()
         else:
             missing = places[known[places, 0] == _NOT_YET].astype(np.intp)
             if len(missing) and self._begun:  # who asks twice will ask again
-                missing = np.flatnonzero(known[:, 0] == _NOT_YET)
+                missing = self.missing()
         if len(missing):
             self._begun = True
             fresh = islice(self._postings.words, len(self._of_words), None)
@@ -208,6 +208,10 @@ class DocumentVectors:
             for first in range(0, len(missing), _TOGETHER):
                 self._work_out(missing[first : first + _TOGETHER], of_words)
         return known if places is None else known[places]
+
+    def missing(self) -> Places:
+        """Where no direction is worked out yet."""
+        return np.flatnonzero(self._grown()[:, 0] == _NOT_YET)
 
     def _grown(self) -> Floats:
         more = self._postings.slots - len(self._rows)

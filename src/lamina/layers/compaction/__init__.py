@@ -210,7 +210,7 @@ async def compact(
         return Compacted("", "cut", before, state.ledger.tokens(), 1.0)
     plan: SummaryPlan | None = None
     # What follows an entry goes on from no other summary.
-    fell_short = FellShort({}, len(state.ledger.entries)) if from_entry else FellShort.of(state)
+    fell_short = FellShort.of(state, anew=bool(from_entry))
     if not (from_entry or up_to_entry or instructions) and state.flags.on("notes_compaction"):
         plan = from_notes(state, fell_short, span if trigger == "auto" else None)
     if plan is None:
@@ -222,7 +222,7 @@ async def compact(
     name = str(uuid4())
     fold = _fold(state, plan, trigger, before, name)
     if fell_short.ways:
-        fold["boundary"]["fell_short"] = fell_short.ways
+        fold["boundary"]["fell_short"] = fell_short.to_json()
     back = [] if from_entry else await _coming_back(state, fold)
     _apply(state, plan, before, fold, back)
     await state.deps.hooks.run("PostCompact", {"compact_summary": plan.text[:10_000]})

@@ -47,20 +47,26 @@ class _Removed:
 class FellShort:
     """Ways of copying from the record that held too little of it, each with how many entries that had
     then. The same room holds less of a record that went on, so that such a way is tried again only
-    when it has become twice as long. A fold says so in its boundary: who resumes knows it too."""
+    when it has become twice as long, or when it is given another room or another share to hold. A fold
+    says so in its boundary: who resumes knows it too."""
 
     ways: dict[str, int]
     entries: int  # of the record now
+    terms: list[float]  # the window, and how much of the record must be held
 
     @classmethod
-    def of(cls, state: State) -> FellShort:
+    def of(cls, state: State, *, anew: bool = False) -> FellShort:
         projection = state.ledger.projection
         made_by = projection.rows[0].edit if projection.rows else ""
         boundary = as_object((projection.entry(made_by) or {}).get("boundary"))
         now, told = len(state.ledger.entries), as_object(boundary.get("fell_short"))
-        return cls(
-            {way: at for way, at in told.items() if isinstance(at, int) and now < 2 * at}, now
-        )
+        terms = [state.window.effective, state.config.float("compact.fidelity")]
+        known = () if anew or told.get("terms") != terms else told.items()
+        ways = {way: at for way, at in known if isinstance(at, int) and now < 2 * at}
+        return cls(ways, now, terms)
+
+    def to_json(self) -> Json:
+        return {"terms": self.terms, **self.ways}
 
     def add(self, way: str) -> None:
         self.ways.setdefault(way, self.entries)
