@@ -60,12 +60,12 @@ def whole(projection: Projection) -> Span | None:
 
 def before(projection: Projection, border: int) -> Span | None:
     """All that is in the view before a border."""
-    return _spanned(projection, [row for row in projection.rows if row.entry < border])
+    return _spanned(projection, projection.rows_of(0, border - 1))
 
 
 def after(projection: Projection, border: int) -> Span | None:
     """All that is in the view from a border on."""
-    return _spanned(projection, [row for row in projection.rows if row.entry >= border])
+    return _spanned(projection, projection.rows_of(border))
 
 
 def _spanned(projection: Projection, rows: Sequence[Row]) -> Span | None:

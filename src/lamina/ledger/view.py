@@ -125,9 +125,10 @@ class Projection:
         """Number of blocks in the view, and the hash over (role, bytes) of each."""
         return self._joined().chain()
 
-    def rows_of(self, first: int, last: int) -> list[Row]:
-        """Rows of the entries from position first to last."""
-        return self.rows[bisect_left(self._keys, first) : bisect_right(self._keys, last)]
+    def rows_of(self, first: int, last: int | None = None) -> list[Row]:
+        """Rows of the entries from position first to last; None: to the end."""
+        end = None if last is None else bisect_right(self._keys, last)
+        return self.rows[bisect_left(self._keys, first) : end]
 
     def active_edits(self) -> Iterator[Json]:
         """Edits that were not revoked, in ledger order."""

@@ -174,7 +174,7 @@ class _Heard:
         """Figures with what stands around them; two digits say something in words alone."""
         found: dict[str, str] = {}
         for match in _NUMBER.finditer(words):
-            figure = match[0].strip()
+            figure = match[0]
             if figure in found or sum(map(str.isdigit, figure)) < (2 if done else 3):
                 continue
             told = done or figure not in self._known

@@ -257,8 +257,9 @@ def _all_but_a_tail(state: State) -> Span | None:
     """Everything but the last few messages; what waits for an answer is never folded."""
     projection = state.ledger.projection
     keep = min(10_000, state.window.effective // 20)
-    answered = max((row.entry for row in projection.rows if row.role == "assistant"), default=-1)
-    waiting = [row for row in projection.rows if row.entry > answered]
+    last = (row.entry for row in reversed(projection.rows) if row.role == "assistant")
+    answered = next(last, -1)
+    waiting = projection.rows_of(answered + 1)
     border = spans.tail_border(
         projection,
         least=keep // 2,
@@ -282,7 +283,7 @@ def _all_but_a_tail(state: State) -> Span | None:
 def _fold(state: State, plan: SummaryPlan, trigger: str, before: int, name: str) -> Json:
     entries, span = state.ledger.entries, plan.span
     first, last = entries[span.first]["uuid"], entries[span.last]["uuid"]
-    kept = [row.entry for row in state.ledger.projection.rows if row.entry > span.last]
+    kept = [row.entry for row in state.ledger.projection.rows_of(span.last + 1)]
     boundary: Json = {
         "trigger": trigger,
         "source": plan.source,
@@ -440,8 +441,7 @@ def _read(announced: str, path: str, room: int) -> str:
 
 def shrink(state: State) -> int:
     """Cut what can't fit; returns how many blocks were cut."""
-    projection = state.ledger.projection
-    unseen = [row for row in projection.rows if row.entry > state.ledger.seen]
+    unseen = state.ledger.projection.rows_of(state.ledger.seen + 1)
     over = sum(row.tokens for row in unseen) - int(state.window.autocompact * _UNSEEN_SHARE)
     keep = int(state.window.size * _KEPT_OF_CUT)
     chosen: list[Row] = []

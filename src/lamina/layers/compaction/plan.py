@@ -218,7 +218,7 @@ def _before_kept(state: State, cursor: int) -> Span | None:
     room = state.window.effective // 4
     most: int = min(flags.value("notes.keep_most_tokens"), room)
     _say_if_less(state, "notes.keep_tokens", most)
-    uncovered = next((row.entry for row in projection.rows if row.entry > cursor), None)
+    uncovered = next((row.entry for row in projection.rows_of(cursor + 1)), None)
     border = spans.tail_border(
         projection,
         least=min(flags.value("notes.keep_tokens"), most),
