@@ -14,27 +14,17 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from lamina.cache.prices import cost, price_of
-from lamina.cache.spend import Spend, grouped
-from lamina.cli.chat_events import line_of
 from lamina.cli.terminal import WordWrap, harmless, out, out_json, out_wrapped, stream, style, width
-from lamina.config import Config, load
 from lamina.errors import LaminaError, UsageError
-from lamina.events import Event, LayerActed, MemoryRecalled, TextDelta
-from lamina.layers import dream, extraction
-from lamina.ledger.places import failing_as
-from lamina.messages import Usage
-from lamina.models.scripted import ScriptedModel, Step
-from lamina.ports import Capabilities
-from lamina.replay.policies import open_policy
-from lamina.replay.readers import read_recording
-from lamina.replay.report import render_report
-from lamina.replay.results import PolicyResult, ReplayResult, result_of
-from lamina.replay.run import replay
-from lamina.replay.weigh import Weigher
-from lamina.session import Opening, Session
+
+if TYPE_CHECKING:
+    from lamina.config import Config
+    from lamina.events import Event
+    from lamina.models.scripted import Step
+    from lamina.replay.results import PolicyResult, ReplayResult
+    from lamina.session import Opening
 
 EXAMPLES = """
 lamina demo
@@ -50,6 +40,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     import anyio
+
+    from lamina.ledger.places import failing_as
 
     if args.keep and Path(args.keep).exists() and any(Path(args.keep).iterdir()):
         raise UsageError(f"{args.keep} exists already and is not empty. Name a new folder.")
@@ -105,12 +97,17 @@ class _Life:
     # ---- the acts
 
     def _open(self, model: Any, **wishes: Any) -> Opening:
+        from lamina.session import Session
+
         config = {"permissions.allow": ["Bash"], "small_model": "none", "dream.enabled": False}
         return Session.open(
             self.project, model, home=self.home, on_event=self._hear, config=config, **wishes
         )
 
     async def _talk(self, steps: list[Any], questions: tuple[str, ...]) -> str:
+        from lamina.models.scripted import ScriptedModel
+        from lamina.ports import Capabilities
+
         can = Capabilities(cache="anthropic")
         model = ScriptedModel(steps, name=PRICED_AS, capabilities=can)
         async with self._open(model) as session:
@@ -123,11 +120,15 @@ class _Life:
             return session.id
 
     async def _extract(self, session_id: str) -> list[str]:
+        from lamina.layers import extraction
+
         async with self._open("none", session_id=session_id, resume=True) as session:
             done = await extraction.run(session.state, str(session.ledger.head))
         return done.files
 
     async def _dream(self) -> dict[str, Any]:
+        from lamina.layers import dream
+
         async with self._open("none") as session:
             store = session.state.deps.memory
             if store is None:
@@ -161,6 +162,9 @@ class _Life:
             self._streamed = None
 
     def _hear(self, event: Event) -> None:
+        from lamina.cli.chat_events import line_of
+        from lamina.events import TextDelta
+
         if isinstance(event, TextDelta):
             if self.show:
                 self._streamed = self._streamed or WordWrap(width())
@@ -171,6 +175,11 @@ class _Life:
     # ---- what it comes to
 
     def _summary(self, kept: list[str], dreamt: dict[str, Any]) -> dict[str, Any]:
+        from lamina.cache.prices import cost, price_of
+        from lamina.cache.spend import Spend, grouped
+        from lamina.events import LayerActed, MemoryRecalled
+        from lamina.messages import Usage
+
         calls = [c for c in Spend(self.home / "spend").calls() if c["model"] != "none"]
         total = grouped(calls, "model")[0]
         used = total.usage
@@ -198,6 +207,8 @@ class _Life:
 
     def _report(self, sessions: tuple[str, ...]) -> str:
         """A page about both coding sessions, replayed."""
+        from lamina.config import load
+
         folders = self.home / "projects"
         ledgers = [next(folders.glob(f"*/{session}.jsonl")) for session in sessions]
         return _write_report(ledgers, load(self.project, home=self.home, env={}), self.keep)
@@ -313,6 +324,8 @@ def _call(tool: str, **given: str) -> dict[str, Any]:
 
 def _says(text: str, *calls: dict[str, Any], **expected: Any) -> Step:
     """An answer, and what its request is expected to hold."""
+    from lamina.models.scripted import Step
+
     said = {"text": text} if text else {}
     return Step({**said, "tool_use": list(calls)} if calls else text, expected)
 
@@ -367,6 +380,8 @@ def _third() -> list[Step]:
 def _write_report(ledgers: Sequence[Path], config: Config, keep: Path | None) -> str:
     """Write the report to this folder, or among temporary files; its path, or "" if that fails. A new
     name each time: in a folder that all share, a known one may be somebody else's link."""
+    from lamina.replay.report import render_report
+
     results = [
         _replayed(ledger, f"session {number}", config) for number, ledger in enumerate(ledgers, 1)
     ]
@@ -380,6 +395,12 @@ def _write_report(ledgers: Sequence[Path], config: Config, keep: Path | None) ->
 
 
 def _replayed(ledger: Path, name: str, config: Config) -> ReplayResult:
+    from lamina.replay.policies import open_policy
+    from lamina.replay.readers import read_recording
+    from lamina.replay.results import result_of
+    from lamina.replay.run import replay
+    from lamina.replay.weigh import Weigher
+
     weigher = Weigher(replace(read_recording(ledger), file=name))
     done: list[PolicyResult] = []
     for policy_name in ("none", "lamina"):

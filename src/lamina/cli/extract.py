@@ -8,7 +8,7 @@ import argparse
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anyio
 
@@ -24,17 +24,14 @@ from lamina.cli.terminal import (
     picked,
     plural,
 )
-from lamina.config import Config
 from lamina.errors import GateRefused, UsageError
 from lamina.events import Event, Warned
-from lamina.layers import extraction
 from lamina.ledger import log
-from lamina.ledger.record import Ledger
 from lamina.memories import Proposal, Verdict
-from lamina.ports import MemoryStore
-from lamina.session import Session
-from lamina.tools.memory_guard import in_their_words
-from lamina.wiring import make_memory
+
+if TYPE_CHECKING:
+    from lamina.config import Config
+    from lamina.ports import MemoryStore
 
 EXAMPLES = """
 lamina extract                           the last session here
@@ -97,6 +94,9 @@ def _tell(value: dict[str, Any], *, quiet: bool) -> None:
 
 
 async def _extract(args: argparse.Namespace, session_id: str) -> dict[str, Any]:
+    from lamina.layers import extraction
+    from lamina.session import Session
+
     def hear(event: Event) -> None:
         if isinstance(event, Warned) and not args.quiet:
             note(f"lamina: {harmless(event.message)}")
@@ -131,6 +131,9 @@ def _every(args: argparse.Namespace, config: Config, files: Sequence[Path]) -> d
 
 def _by_rules(config: Config, file: Path) -> dict[str, Any]:
     """From another agent's session: its record is not ours to fork, so the local rules serve."""
+    from lamina.layers import extraction
+    from lamina.wiring import make_memory
+
     store = make_memory(config, file, lambda _: None)
     if store is None:
         raise UsageError("There is no place for memories here. `lamina doctor` says more.")
@@ -162,6 +165,11 @@ def _show(args: argparse.Namespace, config: Config, files: Sequence[Path]) -> No
 
 
 def _proposed(config: Config, file: Path) -> dict[str, Any]:
+    from lamina.layers import extraction
+    from lamina.ledger.record import Ledger
+    from lamina.tools.memory_guard import in_their_words
+    from lamina.wiring import make_memory
+
     entries = log.read(file).entries
     ledger = Ledger.of(entries)
     store = make_memory(config, file, lambda _: None, ledger)

@@ -34,17 +34,15 @@ from lamina.cli.terminal import (
     style,
     width,
 )
-from lamina.config import Config
 from lamina.errors import RefusedError, UsageError
 from lamina.events import Event, MemoryAdopted, Warned
 from lamina.ledger.places import known_projects, slug
 from lamina.memories import MEMORY_TYPES, Memory, Outcome
-from lamina.memory import is_memory_path, proposed
-from lamina.memory import open_store as open_it
-from lamina.ports import MemoryStore
 
 if TYPE_CHECKING:
     from lamina.agents.scopes import AgentMemory
+    from lamina.config import Config
+    from lamina.ports import MemoryStore
 
 EXAMPLES = """
 lamina memory list                       all memories, newest first
@@ -186,6 +184,8 @@ def _of_claude_code(config: Config) -> Iterator[tuple[str, str, dict[str, object
 def open_store(config: Config, *, quiet: bool = True, agent: str = "") -> MemoryStore:
     """The project's memory for a command, or that of a type of agent: history is recorded at the end,
     not in the background."""
+    from lamina.memory import open_store as open_it
+
     tell = partial(_tell, quiet=quiet, claude=config.claude)
     if not agent:
         return open_it(config, tell)
@@ -269,6 +269,7 @@ def _show(args: argparse.Namespace, store: MemoryStore) -> None:
 
 def _add(args: argparse.Namespace, store: MemoryStore) -> None:
     from lamina.local.extractor import kind_added
+    from lamina.memory import proposed
 
     text = args.text
     in_editor = text is None and sys.stdin.isatty()
@@ -397,6 +398,8 @@ def _gone(store: MemoryStore, word: str) -> str:
 
 def known(store: MemoryStore, word: str) -> str:
     """The path of a memory that exists, or did; "" if nothing is known of it."""
+    from lamina.memory import is_memory_path
+
     for path in (word, md(word), f"team/{md(word)}"):
         if is_memory_path(path) and store.content(path, 1) is not None:
             return path

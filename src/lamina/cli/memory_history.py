@@ -34,15 +34,14 @@ from lamina.cli.terminal import (
     table,
     width,
 )
-from lamina.config import Config
 from lamina.errors import LaminaError, MemoryStoreError, UsageError
 from lamina.ledger.places import find_project_folder
 from lamina.memories import Change, Commit, InboxItem
-from lamina.memory import HistoryDamaged, diff_text, teammate_of, written_at
-from lamina.ports import MemoryHistory, MemoryStore
 
 if TYPE_CHECKING:
+    from lamina.config import Config
     from lamina.ledger.record import Quotes
+    from lamina.ports import MemoryHistory, MemoryStore
 
 _WHOSE = {"typed": "You typed", "pasted": "You pasted", "tool": "A tool returned",
           "assistant": "The assistant said", "recalled": "Memory said", "hook": "A hook said",
@@ -76,6 +75,8 @@ def run(args: argparse.Namespace, store: MemoryStore) -> None:
 
 def _caught_up(args: argparse.Namespace, store: MemoryStore) -> MemoryHistory:
     """The history with what was changed outside; where only looking is asked, also without."""
+    from lamina.memory import HistoryDamaged
+
     history = store.history
     if history is None:
         raise UsageError("This memory keeps no history.")
@@ -94,6 +95,8 @@ def _caught_up(args: argparse.Namespace, store: MemoryStore) -> MemoryHistory:
 
 
 def _log(args: argparse.Namespace, store: MemoryStore, history: MemoryHistory) -> None:
+    from lamina.memory import teammate_of
+
     path = _named(store, args.path) if args.path else ""
     found = history.log(path)
     commits = list(islice(found, args.number)) if args.number else list(found)
@@ -165,6 +168,8 @@ def to_you(reason: str) -> str:
 
 def why_it_is_there(args: argparse.Namespace, store: MemoryStore, path: str) -> None:
     """`lamina memory why NAME`: where a memory comes from, newest change first."""
+    from lamina.memory import written_at
+
     commits = list(_caught_up(args, store).log(path))
     quotes = quotes_of(config_of(args))
     mtime = store.mtime(path)
@@ -181,6 +186,8 @@ def why_it_is_there(args: argparse.Namespace, store: MemoryStore, path: str) -> 
 
 
 def _diff(args: argparse.Namespace, _: MemoryStore, history: MemoryHistory) -> None:
+    from lamina.memory import diff_text
+
     commit = _chosen(history, args.commit)
     if not commit:
         note("No history yet.")
@@ -196,7 +203,7 @@ def _diff(args: argparse.Namespace, _: MemoryStore, history: MemoryHistory) -> N
 
 
 def _blame(args: argparse.Namespace, store: MemoryStore, history: MemoryHistory) -> None:
-    from lamina.memory import blame
+    from lamina.memory import blame, teammate_of, written_at
 
     path = _named(store, args.path)
     lines = blame(history.versions(path))

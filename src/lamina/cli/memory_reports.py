@@ -26,13 +26,13 @@ from lamina.cli.terminal import (
     style,
     table_lines,
 )
-from lamina.config import Config
 from lamina.errors import UsageError
 from lamina.memories import Memory
-from lamina.memory import Audit, Repaired, Step, look_over, repair
-from lamina.ports import MemoryStore
 
 if TYPE_CHECKING:
+    from lamina.config import Config
+    from lamina.memory import Audit, Repaired, Step
+    from lamina.ports import MemoryStore
     from lamina.recall import Match
     from lamina.recall.why import RecallRecord
 
@@ -175,6 +175,8 @@ def audit(
     project: Path | None = None,
 ) -> int:
     """0: nothing is wrong, or all of it was repaired; 1: something is left for a person to look at."""
+    from lamina.memory import repair
+
     look = auditor(store, with_index=with_index, project=project)
     found, steps = look()
     done: Sequence[Repaired] = ()
@@ -194,6 +196,7 @@ def auditor(
     store: MemoryStore, *, with_index: bool, project: Path | None
 ) -> Callable[[], tuple[Audit, Sequence[Step]]]:
     """Looks the memories over: what is wrong, and what can be repaired without a reader."""
+    from lamina.memory import look_over
     from lamina.recall.memory_index import USES_FILE, load_uses
 
     uses = load_uses(store.state / USES_FILE)

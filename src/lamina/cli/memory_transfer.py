@@ -13,17 +13,18 @@ import secrets
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lamina.cli.options import add_verb, command, flag
 from lamina.cli.terminal import harmless, note, out, out_decisions, out_json, out_result, plural
-from lamina.config import Config
 from lamina.errors import GateRefused, InboxFull, LaminaError, SaidAlready, UsageError
 from lamina.ledger.places import failing_as
 from lamina.memories import MEMORY_TYPES, Memory, MemoryType, Proposal
-from lamina.memory import memory_place, proposed, read_topic
 from lamina.messages import as_list, as_object
-from lamina.ports import MemoryStore
+
+if TYPE_CHECKING:
+    from lamina.config import Config
+    from lamina.ports import MemoryStore
 
 _FORMS = ("json", "mem0", "agents", "folder")
 _INDEX = "MEMORY.md"
@@ -105,6 +106,8 @@ def _remark(args: argparse.Namespace, rows: Sequence[dict[str, str]]) -> None:
 def _take(
     args: argparse.Namespace, store: MemoryStore, one: Found, kind: MemoryType, mark: str
 ) -> dict[str, str]:
+    from lamina.memory import proposed
+
     proposal = proposed(
         one.body,
         type=one.type or kind,
@@ -183,6 +186,8 @@ def claude_home() -> Path:
 
 def claude_memory(config: Config) -> Path:
     """Where Claude Code keeps what it remembers of this project, whether there is any or not."""
+    from lamina.memory import memory_place
+
     return memory_place(claude_home(), config.project, claude=True).directory
 
 
@@ -220,6 +225,8 @@ def _content(file: Path) -> bytes:
 
 
 def _in_folder(folder: Path) -> Iterator[Found]:
+    from lamina.memory import read_topic
+
     for file in sorted(folder.rglob("*")):
         if file.suffix in _TEXTS and file.is_file() and file.name != _INDEX:
             memory = read_topic(file.name, _content(file))

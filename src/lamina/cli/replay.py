@@ -16,6 +16,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path, PurePath
 from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
 
 from lamina.cache.prices import money_text
 from lamina.cli.options import config_of, flag, option
@@ -32,14 +33,9 @@ from lamina.cli.terminal import (
     width,
     wrapped,
 )
-from lamina.config import Config
 from lamina.errors import LaminaError, TranscriptError, UsageError
 from lamina.ledger.places import failing_as
 from lamina.replay.charts import layer_name, tokens_text
-from lamina.replay.policies import NAMES, open_policy
-from lamina.replay.readers import read_recording
-from lamina.replay.recording import Recording
-from lamina.replay.report import render_report
 from lamina.replay.results import (
     PolicyResult,
     ReplayResult,
@@ -48,8 +44,10 @@ from lamina.replay.results import (
     report_json,
     result_of,
 )
-from lamina.replay.run import replay
-from lamina.replay.weigh import Weigher
+
+if TYPE_CHECKING:
+    from lamina.config import Config
+    from lamina.replay.recording import Recording
 
 EXAMPLES = """
 lamina replay session.jsonl                       as recorded, and with Lamina
@@ -160,6 +158,8 @@ def _check_place(path: Path) -> None:
 
 
 def _policies(text: str) -> list[str]:
+    from lamina.replay.policies import NAMES
+
     names = list(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
     for name in names:
         if name not in NAMES:
@@ -208,6 +208,10 @@ def _replayed(
     progress: StatusLine,
     label: str,
 ) -> ReplayResult:
+    from lamina.replay.policies import open_policy
+    from lamina.replay.run import replay
+    from lamina.replay.weigh import Weigher
+
     with suppress(OSError):
         progress.say(f"{label}: reading", now=path.stat().st_size > LARGE)
     recording: Recording = _read(path, piped=path == args.piped)
@@ -233,6 +237,8 @@ def _replayed(
 
 def _read(path: Path, *, piped: bool) -> Recording:
     """The recording, by the name the user knows it by."""
+    from lamina.replay.readers import read_recording
+
     if not piped:
         return read_recording(path)
     try:
@@ -242,6 +248,8 @@ def _read(path: Path, *, piped: bool) -> Recording:
 
 
 def _write_report(path: Path, results: Sequence[ReplayResult], *, quiet: bool) -> None:
+    from lamina.replay.report import render_report
+
     with failing_as(LaminaError, f"Can't write the report to {path}"):
         path.write_text(render_report(results), "utf-8")
     if not quiet:
