@@ -13,7 +13,9 @@ from tests.memories import put
 from tests.sessions import Place
 
 from lamina.errors import MemoryStoreError
+from lamina.local.embedder import WordVectors
 from lamina.memory.file_store import FileStore
+from lamina.recall import scoring
 from lamina.recall.memory_index import (
     INDEX_FILE,
     USES_FILE,
@@ -51,6 +53,22 @@ def test_the_first_search_tells_how_much_it_has_read_and_the_next_reads_nothing(
         assert len(told) == len(sizes) == 2
         assert found(index, "mascot") == ["walrus.md"]
         assert len(told) == 2
+
+
+@pytest.mark.spec("M7")
+def test_the_next_process_searches_by_other_words_and_works_out_no_vector(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("_SMALL", "_FEW", "_CLOSER"):  # as in a large directory: only some are looked at
+        monkeypatch.setattr(scoring, name, 1)
+    os.utime(file, (1e9, 1e9))
+    os.utime(file.with_name("invoices.md"), (1e9, 1e9))
+    with FileStore(file.parent) as store:
+        assert found(MemoryIndex(store), "mascot") == ["walrus.md"]
+        worked_out: list[object] = []
+        monkeypatch.setattr(WordVectors, "embed_rows", lambda *given: worked_out.append(given))
+        assert found(MemoryIndex(store), "invoices") == ["invoices.md"]
+        assert not worked_out
 
 
 @pytest.mark.spec("M7")

@@ -180,10 +180,6 @@ class Ranker:
             self._headers.uses[slot] = uses
             self._shares = None
 
-    def work_out(self) -> None:
-        """All that a search would work out, for when nobody waits for it."""
-        self._vectors.rows()
-
     def to_state(self) -> dict[str, Any]:
         """The whole index as plain values."""
         self._sweep()
