@@ -310,6 +310,21 @@ def test_an_interrupt_ends_a_command_with_130(world: Path) -> None:
 
 
 @pytest.mark.spec("I2")
+@pytest.mark.parametrize("words", ["gateway --port 0", "mcp --http 0", "team serve --port 0"])
+def test_a_server_that_ctrl_c_ends_is_done(world: Path, words: str) -> None:
+    pytest.importorskip("uvicorn", reason="the servers need lamina[team], lamina[gateway]")
+    database = [f"--db=sqlite:///{world}/team.db"] if words.startswith("team") else []
+    command = [sys.executable, "-m", "lamina.cli.main", *words.split(), *database]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=subprocess.STDOUT) as process:
+        assert process.stdout is not None
+        assert b"http://" in process.stdout.readline()
+        process.send_signal(signal.SIGINT)
+        assert b"Interrupted" not in process.stdout.read()
+        assert process.wait(60) == 0
+
+
+@pytest.mark.spec("I2")
 def test_a_second_interrupt_on_the_way_out_shows_no_traceback(world: Path) -> None:
     program = """
 import signal, sys

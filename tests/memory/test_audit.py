@@ -184,7 +184,9 @@ def test_oversized_files_and_indexes() -> None:
     index = index_of(GOOD) + b"- [x](user_role.md) " + b"y" * 150 + b"\n" + b"\n" * 200
     reasons = [fault.reason for fault in look(GOOD, index=index).faults]
     assert len(reasons) == 2
-    assert "line 2" in reasons[0] + reasons[1]
+    assert "more than 150 characters in line 2" in reasons
+    one = memory("one.md", " ".join(f"host{number} runs nginx," for number in range(300)))
+    assert look(one).faults[0].reason.startswith("1 line, ")
 
 
 def test_unlabelled_memories_get_the_type_that_their_name_says() -> None:
@@ -207,6 +209,9 @@ def test_feedback_without_why_and_how_is_whole() -> None:
 def test_text_in_the_index_belongs_into_topic_files() -> None:
     found = look(GOOD, index=index_of(GOOD) + b"# Notes\nBuild with make.\n")
     assert [(fault.kind, fault.path) for fault in found.faults] == [("unlabelled", "MEMORY.md")]
+    assert found.faults[0].reason.startswith("no pointer in line 3: ")
+    more = look(GOOD, index=index_of(GOOD) + b"Build with make.\nTest with make.\n")
+    assert more.faults[0].reason.startswith("no pointer in 2 lines, the first is line 2: ")
 
 
 @pytest.mark.spec("M13")

@@ -13,6 +13,7 @@ from tests.memories import put
 from tests.sessions import Place
 
 from lamina.errors import MemoryStoreError
+from lamina.local.embedder import WordVectors
 from lamina.memory.file_store import FileStore
 from lamina.recall import scoring
 from lamina.recall.memory_index import (
@@ -55,20 +56,19 @@ def test_the_first_search_tells_how_much_it_has_read_and_the_next_reads_nothing(
 
 
 @pytest.mark.spec("M7")
-def test_what_a_refresh_works_out_is_worked_out_once(
+def test_the_next_process_searches_by_other_words_and_works_out_no_vector(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(scoring, "_SMALL", 0)  # so that a search looks at no more than it needs
-    monkeypatch.setattr(scoring, "_FEW", 0)
+    for name in ("_SMALL", "_FEW", "_CLOSER"):  # as in a large directory: only some are looked at
+        monkeypatch.setattr(scoring, name, 1)
+    os.utime(file, (1e9, 1e9))
+    os.utime(file.with_name("invoices.md"), (1e9, 1e9))
     with FileStore(file.parent) as store:
-        assert found(MemoryIndex(store), "walrus") == ["walrus.md"]
-        MemoryIndex(store).refresh()
-        again: list[object] = []
-        monkeypatch.setattr(
-            scoring.DocumentVectors, "_work_out", lambda _, *args: again.append(args)
-        )
-        MemoryIndex(store).refresh()
-        assert again == []
+        assert found(MemoryIndex(store), "mascot") == ["walrus.md"]
+        worked_out: list[object] = []
+        monkeypatch.setattr(WordVectors, "embed_rows", lambda *given: worked_out.append(given))
+        assert found(MemoryIndex(store), "invoices") == ["invoices.md"]
+        assert not worked_out
 
 
 @pytest.mark.spec("M7")

@@ -404,7 +404,7 @@ def _is_plain(sign: str, *, folds: bool) -> bool:
 # ---- search by meaning
 
 
-def search(args: argparse.Namespace, config: Config) -> int:
+def search(args: argparse.Namespace, config: Config) -> None:
     from lamina.recall.scoring import question_terms  # it loads numpy: the other verbs need none
 
     words = " ".join(args.words)
@@ -443,7 +443,6 @@ def search(args: argparse.Namespace, config: Config) -> int:
         note(
             f"{unread:,} turns are not read for meaning yet. Search again, or give more --seconds."
         )
-    return 0 if found else 1
 
 
 def _print_found(args: argparse.Namespace, found: Sequence[FoundMessage]) -> None:

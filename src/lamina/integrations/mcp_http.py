@@ -12,6 +12,7 @@ import hmac
 import secrets
 import socket
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -43,10 +44,11 @@ def serve(config: Config, port: int) -> int:
         except (OSError, OverflowError) as error:
             raise LaminaError(f"Can't listen on port {port}: {error}.") from error
         url = f"http://127.0.0.1:{listening.getsockname()[1]}/mcp"
-        note(f"Serving {url}; the token is in {config.own_home / TOKEN}. In Claude Code:")
         header = f'"Authorization: Bearer $(cat {config.own_home / TOKEN})"'
-        note(f"claude mcp add --transport http lamina {url} --header {header}")
-        uvicorn.Server(uvicorn.Config(app, log_level="warning")).run(sockets=[listening])
+        with suppress(KeyboardInterrupt):  # uvicorn passes on what ended it
+            note(f"Serving {url}; the token is in {config.own_home / TOKEN}. In Claude Code:")
+            note(f"claude mcp add --transport http lamina {url} --header {header}")
+            uvicorn.Server(uvicorn.Config(app, log_level="warning")).run(sockets=[listening])
     return 0
 
 

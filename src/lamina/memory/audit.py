@@ -440,14 +440,12 @@ def _link_key(name: str) -> str:
 def _oversized(heard: Iterable[_Heard], index: bytes, team_index: bytes) -> Iterator[Fault]:
     for memory, lines, size in ((one.memory, one.lines, one.size) for one in heard):
         if lines > _SHOWN_LINES or size > _SHOWN_BYTES:
-            reason = (
-                f"{lines:,} lines, {size:,} bytes: recall shows {_SHOWN_LINES} and {_SHOWN_BYTES:,}"
-            )
-            yield Fault("oversized", memory.path, reason)
+            shown = f"recall shows {_SHOWN_LINES} and {_SHOWN_BYTES:,}"
+            yield Fault("oversized", memory.path, f"{_size(lines, size)}: {shown}")
     for path, content in (("MEMORY.md", index), ("team/MEMORY.md", team_index)):
         lines = content.splitlines()
         if len(lines) > LOADED_LINES or len(content) > LOADED_BYTES:
-            has = f"{len(lines):,} lines, {len(content):,} bytes"
+            has = _size(len(lines), len(content))
             reason = f"{has}: only {LOADED_LINES} and {LOADED_BYTES:,} are loaded"
             yield Fault("oversized", path, reason)
         long = [
@@ -456,10 +454,18 @@ def _oversized(heard: Iterable[_Heard], index: bytes, team_index: bytes) -> Iter
             if len(line.decode("utf-8", "replace")) > ADVISED_LINE
         ]
         if long:
-            reason = (
-                f"{len(long):,} lines exceed {ADVISED_LINE} characters, the first is line {long[0]}"
-            )
+            reason = f"more than {ADVISED_LINE} characters in {_which(long)}"
             yield Fault("oversized", path, reason)
+
+
+def _size(lines: int, size: int) -> str:
+    return f"{lines:,} line{'s' * (lines != 1)}, {size:,} bytes"
+
+
+def _which(lines: Sequence[int]) -> str:
+    if len(lines) == 1:
+        return f"line {lines[0]}"
+    return f"{len(lines):,} lines, the first is line {lines[0]}"
 
 
 def _unlabelled(memories: Iterable[Memory]) -> Iterator[Fault]:
@@ -482,7 +488,7 @@ def _text_in_index(index: bytes, team_index: bytes) -> Iterator[Fault]:
             if line.strip() and not line.lstrip().startswith(b"#") and number not in pointers
         ]
         if text:
-            reason = f"{len(text):,} lines are no pointers, the first is line {text[0]}: give them topic files"
+            reason = f"no pointer in {_which(text)}: what it says belongs in topic files"
             yield Fault("unlabelled", path, reason)
 
 

@@ -61,7 +61,6 @@ class MemoryIndex:
         self._uses = store.state / USES_FILE
         self._lock = threading.Lock()
         self._indexed: _IndexedMemories | None = None
-        self._unsaved = False
         self._meanings: MeaningFile | None = None
         self.progress = _untold  # is told bytes read and bytes to read, memory by memory
 
@@ -86,8 +85,6 @@ class MemoryIndex:
         with self._lock:
             changed = self._refresh()
             if self._indexed:
-                self._unsaved |= self._indexed.ranker.work_out()
-                self._save()
                 self._meaning_file().of([*self._indexed.ranker.ids], seconds=0)
             return changed
 
@@ -116,9 +113,7 @@ class MemoryIndex:
             )
             ranker = self._indexed.ranker
             query = ranker.finished(query) if unfinished else query
-            found = ranker.search(query, k, now=now, tools_in_use=tools, exclude=exclude)
-            self._save()  # with what the search worked out
-            return found
+            return ranker.search(query, k, now=now, tools_in_use=tools, exclude=exclude)
 
     def count(self, used: Mapping[str, bool], now: float) -> None:
         """Count what an answer made of the memories that it was shown. Where nothing can be
@@ -137,7 +132,6 @@ class MemoryIndex:
         than at the next search: for when they are purged."""
         with self._lock, suppress(OSError):
             self._refresh()
-            self._save()
             present = self.store.stamps().keys()
             if self._uses.exists():
                 with _changing(self._uses) as known:
@@ -169,7 +163,7 @@ class MemoryIndex:
         present = self.store.stamps()
         if self._indexed is None and not present:
             return 0  # nothing to find, nothing to build
-        from lamina.recall.index_files import load
+        from lamina.recall.index_files import load, save
         from lamina.recall.rank import Ranker
 
         if self._indexed is None:
@@ -192,16 +186,10 @@ class MemoryIndex:
             taken += self._take(indexed, path, present[path], used)
             done += present[path][1]
             self.progress(done, total)
-        self._unsaved |= bool(gone or taken)
-        return len(gone) + taken
-
-    def _save(self) -> None:
-        from lamina.recall.index_files import save
-
-        if self._unsaved and self._indexed:
-            self._unsaved = False
+        if gone or taken:
             with suppress(StorageError):  # the next process builds it again
-                save(self._indexed, self._file)
+                save(indexed, self._file)
+        return len(gone) + taken
 
     def _take(self, indexed: _IndexedMemories, path: str, stamp: _Stamp, used: int) -> bool:
         """Read one memory; says whether the index knows something new."""

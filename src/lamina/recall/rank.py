@@ -181,12 +181,6 @@ class Ranker:
             self._headers.uses[slot] = uses
             self._shares = None
 
-    def work_out(self) -> bool:
-        """All that a search would work out, for when nobody waits for it; whether there was any."""
-        missing = self._vectors.missing()
-        self._vectors.rows()
-        return len(missing) > 0
-
     def to_state(self) -> dict[str, Any]:
         """The whole index as plain values."""
         self._sweep()

@@ -127,8 +127,6 @@ class Bm25:
 
 _PIECE = 100_000  # entries that are worked out together
 _INDEX_BITS, _DOCUMENT_BITS = 22, 16  # of a packed entry; the rest is the word's
-_TOGETHER = 256  # documents that are gathered from where they stand
-_NOT_YET = np.float32(-(2**15))  # no direction has so large an entry
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,78 +176,56 @@ def _summed(of: Numbers, words: Numbers, amounts: Floats) -> tuple[Numbers, Numb
 
 
 class DocumentVectors:
-    """One direction for each place of some postings, worked out when it is first asked for; a
-    document without a known word has none, and is near nothing."""
+    """One direction for each place of some postings, worked out for all of them when one is asked
+    for: a process that asks once and saves nothing would work them out anew each time. A document
+    without a known word has none, and is near nothing."""
 
     def __init__(self, postings: Postings, words: VectorWords) -> None:
         self._postings = postings
         self._words = words
-        self._rows = np.zeros((0, DIMENSIONS), dtype=np.float32)
-        self._begun = False
-        self._of_words = array("I")  # by the number of a word: where its vector is
+        self._replace(np.zeros((0, DIMENSIONS), dtype=np.float32))
 
     def __len__(self) -> int:
         return len(self._rows)
 
-    def rows(self, places: Numbers | None = None) -> Floats:
-        """The directions of the documents at these places, or of all."""
-        known = self._grown()
-        if places is None:
-            missing = self.missing()
-        else:
-            missing = places[known[places, 0] == _NOT_YET].astype(np.intp)
-            if len(missing) and self._begun:  # who asks twice will ask again
-                missing = self.missing()
-        if len(missing):
-            self._begun = True
+    def rows(self) -> Floats:
+        """All directions, by place."""
+        last, wanted = len(self._rows), self._postings.slots
+        if last < wanted:
             fresh = islice(self._postings.words, len(self._of_words), None)
             self._of_words.extend(word_vectors().rows_of(fresh))
             of_words = np.array(self._of_words, dtype=np.intp)
-            for first in range(0, len(missing), _TOGETHER):
-                self._work_out(missing[first : first + _TOGETHER], of_words)
-        return known if places is None else known[places]
-
-    def missing(self) -> Places:
-        """Where no direction is worked out yet."""
-        return np.flatnonzero(self._grown()[:, 0] == _NOT_YET)
-
-    def _grown(self) -> Floats:
-        more = self._postings.slots - len(self._rows)
-        if more:
-            fresh = np.full((more, DIMENSIONS), _NOT_YET, dtype=np.float32)
-            self._rows = np.concatenate((self._rows, fresh))
+            documents = self._postings.rows()
+            rows = np.empty((wanted, DIMENSIONS), dtype=np.float32)
+            rows[:last] = self._rows
+            while (first := last) < wanted:
+                last = min(documents.reach(first, _PIECE), first + (1 << _DOCUMENT_BITS))
+                sizes, words, amounts = self._words.of(documents, first, last)
+                rows[first:last] = word_vectors().embed_rows(
+                    sizes.tolist(), of_words[words], amounts
+                )
+            self._rows = rows
         return self._rows
-
-    def _work_out(self, places: Places, of_words: Places) -> None:
-        some = self._postings.rows().at(places)
-        last = 0
-        while (first := last) < len(places):
-            last = some.reach(first, _PIECE)
-            sizes, words, amounts = self._words.of(some, first, last)
-            found = word_vectors().embed_rows(sizes.tolist(), of_words[words], amounts)
-            self._rows[places[first:last]] = found
 
     def keep(self, slots: Sequence[int]) -> None:
         """Only these places stay of postings that were swept; they rise."""
-        rows = np.full((len(slots), DIMENSIONS), _NOT_YET, dtype=np.float32)
-        here = bisect_left(slots, len(self._rows))
-        rows[:here] = self._rows[slots[:here]]
-        self._replace(rows)
+        self._replace(self._rows[slots[: bisect_left(slots, len(self._rows))]])
 
     def _replace(self, rows: Floats) -> None:
         self._rows = rows
-        self._of_words = array("I")  # a sweep gives words other numbers
+        self._of_words = array("I")  # where each word's vector is; a sweep numbers words anew
 
     def near(self, weighed: Mapping[str, float], places: Numbers | None = None) -> Floats:
         """The cosine to the question of each document, or of those at `places`; 0 when no word of
         the question is known."""
-        rows, vector = self.rows(places), word_vectors().embed(weighed)
+        rows, vector = self.rows(), word_vectors().embed(weighed)
+        rows = rows if places is None else rows[places]
         if vector is None:
             return np.zeros(len(rows), dtype=np.float32)
         return likeness(rows, vector)
 
     def to_bytes(self) -> bytes:
-        return self._grown().astype(np.int16).tobytes()
+        return self.rows().astype(np.int16).tobytes()
 
     def from_bytes(self, saved: bytes) -> None:
         rows = np.frombuffer(saved, dtype=np.int16).reshape(-1, DIMENSIONS)

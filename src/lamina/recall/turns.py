@@ -196,7 +196,6 @@ class TurnIndex:
 
     def to_state(self) -> dict[str, Any]:
         """The whole index as plain values."""
-        self._vectors.rows()  # every search looks at all of them
         return {
             "ids": self._ids,
             "sessions": sorted(self._sessions, key=self._sessions.__getitem__),

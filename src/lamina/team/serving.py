@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import socket
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import asdict
 from typing import Any
 
@@ -59,9 +59,10 @@ def _serve(args: argparse.Namespace) -> None:
         ) from error
     with closing(Database(args.db)) as database, _listening(args.host, args.port) as listening:
         host, port = listening.getsockname()[:2]
-        if not args.quiet:
-            note(f"Serving on http://{host}:{port}. Put TLS in front of it; Ctrl-C ends it.")
-        make_server(database, requests_a_minute=args.rate).run(sockets=[listening])
+        with suppress(KeyboardInterrupt):  # uvicorn passes on what ended it
+            if not args.quiet:
+                note(f"Serving on http://{host}:{port}. Put TLS in front of it; Ctrl-C ends it.")
+            make_server(database, requests_a_minute=args.rate).run(sockets=[listening])
 
 
 def _listening(host: str, port: int) -> socket.socket:
