@@ -68,7 +68,7 @@ def start() -> Iterator[Start]:
         begun.append(process)
         assert process.stderr is not None
         line = process.stderr.readline()
-        assert "reads its letters" in line or process.wait() != 0, line
+        assert "is listening at" in line or process.wait() != 0, line
         return process
 
     yield go
@@ -123,12 +123,12 @@ def test_a_name_that_is_taken_and_a_type_that_is_not_there_are_named(
 ) -> None:
     start(home, "anna", "ok")
     assert main(["agents", "start", "anna", *home.words]) == 2
-    assert "anna runs already" in capsys.readouterr().err
+    assert "anna is already running" in capsys.readouterr().err
     assert main(["agents", "start", "ben", "--type", "none", *home.words]) == 2
     assert "There is no agent type 'none'" in capsys.readouterr().err
     for bad in ("a b", "main", "user", ""):
         assert main(["agents", "start", bad, *home.words]) == 2
-        assert f"{bad!r} can't be its name" in capsys.readouterr().err
+        assert f"{bad!r} is not a valid name" in capsys.readouterr().err
     assert main(["agents", "send", "anna", " ", *home.words]) == 2
     assert "nothing to send" in capsys.readouterr().err
     assert main(["agents", "send", "anna", "\udcff is no text", *home.words]) == 0
