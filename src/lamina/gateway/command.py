@@ -205,5 +205,5 @@ def summed_up(totals: Totals) -> str:
     if totals.kept:
         words += f"; {plural(totals.kept, 'request')} sent by Lamina kept the cache alive"
     if totals.misses:
-        words += f"; the cache should have been read but was not {plural(totals.misses, 'time')}"
+        words += f"; {plural(totals.misses, 'unexpected cache miss', 'unexpected cache misses')}"
     return words + "."

@@ -54,9 +54,7 @@ class Gateway:
         self.url = f"http://{name}:{self.port}"
         if self._upstream.is_here(self.port):
             await self.close()
-            raise LaminaError(
-                f"{self._upstream.url} is this gateway itself. Give another upstream."
-            )
+            raise LaminaError(f"{self._upstream.url} is this gateway itself. Name another one.")
         names = [f"{one}:{self.port}" for one in (*_LOCAL, name)] + [*_LOCAL] * (self.port == 80)
         self._hosts = frozenset(name.encode() for name in names)
         if self._desk is not None and self._desk.lives:
