@@ -114,7 +114,7 @@ def test_a_teammate_is_started_listed_written_to_and_stopped(
     assert process.wait(60) == 0
     assert not home.present()["anna"].alive
     assert main(["agents", "stop", "anna", *home.words]) == 2  # it would end at its next start
-    assert "anna does not run" in capsys.readouterr().err
+    assert "anna is not running" in capsys.readouterr().err
 
 
 @pytest.mark.spec("L7.2")
