@@ -50,7 +50,10 @@ GROUPS: dict[str, Commands] = {
     "other agents": {
         "mcp": ("lamina.integrations.mcp_stdio", "serve the memory to any agent that speaks MCP"),
         "hooks": ("lamina.integrations.hooks_setup", "let coding agents call Lamina automatically"),
-        "gateway": ("lamina.gateway.command", "run a proxy that shows and cuts an agent's costs"),
+        "gateway": (
+            "lamina.gateway.command",
+            "run a proxy that counts an agent's costs, or sends less",
+        ),
         "wrap": ("lamina.gateway.wrap", "start a coding agent behind the gateway"),
         "hook": ("lamina.integrations.hook", "answer one hook event; coding agents call it"),
     },
