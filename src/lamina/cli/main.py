@@ -52,7 +52,7 @@ GROUPS: dict[str, Commands] = {
         "hooks": ("lamina.integrations.hooks_setup", "let coding agents call Lamina automatically"),
         "gateway": (
             "lamina.gateway.command",
-            "run a proxy that counts an agent's costs, or sends less",
+            "run a proxy that records an agent's costs and can lower them",
         ),
         "wrap": ("lamina.gateway.wrap", "start a coding agent behind the gateway"),
         "hook": ("lamina.integrations.hook", "answer one hook event; coding agents call it"),

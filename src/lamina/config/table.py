@@ -98,7 +98,7 @@ _LAYERS = (
     Setting("tool_results.preview_bytes", "int", 2_000, "About how many bytes of a result on disk stay in the view.",
             minimum=100, maximum=20_000),
     Setting("folds.enabled", "bool", True,
-            "Layer 1: what the view says already is folded into a line before it is first sent.", flag="folds"),
+            "Layer 1: what the view already contains is folded into a line before it is first sent.", flag="folds"),
     Setting("folds.least", "int", 120, "Characters that a fold must save.", minimum=50, flag="folds.least"),
     Setting("microcompact.time_based", "bool", True,
             "Layer 2: after a pause that let the prompt cache go cold, old tool results are cleared.",
