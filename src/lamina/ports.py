@@ -78,7 +78,7 @@ class CountsTokens(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ToolSpec:
-    """What the model is told of a tool, and what the layers need to know of its results."""
+    """What the model is told about a tool, and what the layers need to know about its results."""
 
     name: str
     description: str

@@ -68,7 +68,7 @@ def start() -> Iterator[Start]:
         begun.append(process)
         assert process.stderr is not None
         line = process.stderr.readline()
-        assert "reads its letters" in line or process.wait() != 0, line
+        assert "is listening at" in line or process.wait() != 0, line
         return process
 
     yield go
@@ -114,7 +114,7 @@ def test_a_teammate_is_started_listed_written_to_and_stopped(
     assert process.wait(60) == 0
     assert not home.present()["anna"].alive
     assert main(["agents", "stop", "anna", *home.words]) == 2  # it would end at its next start
-    assert "anna does not run" in capsys.readouterr().err
+    assert "anna is not running" in capsys.readouterr().err
 
 
 @pytest.mark.spec("L7.2")
@@ -123,12 +123,12 @@ def test_a_name_that_is_taken_and_a_type_that_is_not_there_are_named(
 ) -> None:
     start(home, "anna", "ok")
     assert main(["agents", "start", "anna", *home.words]) == 2
-    assert "anna runs already" in capsys.readouterr().err
+    assert "anna is already running" in capsys.readouterr().err
     assert main(["agents", "start", "ben", "--type", "none", *home.words]) == 2
     assert "There is no agent type 'none'" in capsys.readouterr().err
     for bad in ("a b", "main", "user", ""):
         assert main(["agents", "start", bad, *home.words]) == 2
-        assert f"{bad!r} can't be its name" in capsys.readouterr().err
+        assert f"{bad!r} is not a valid name" in capsys.readouterr().err
     assert main(["agents", "send", "anna", " ", *home.words]) == 2
     assert "nothing to send" in capsys.readouterr().err
     assert main(["agents", "send", "anna", "\udcff is no text", *home.words]) == 0

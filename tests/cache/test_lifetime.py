@@ -105,5 +105,5 @@ def test_an_hour_counts_as_given_only_where_nothing_else_explains_it(
 
 @pytest.mark.spec("F14")
 def test_a_model_without_such_a_cache_is_not_asked(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="no cache whose life can be chosen"):
+    with pytest.raises(UsageError, match="no cache with a lifetime to choose"):
         try_cache(config_for(tmp_path, "", "none"), StillClock(), lambda _: None)

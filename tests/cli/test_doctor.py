@@ -168,7 +168,7 @@ def test_a_daily_log_that_nothing_distils_is_named(
     ("installed", "model", "state", "said"),
     [
         (False, None, "-", "by their words"),
-        (True, None, "warn", "Install lamina[semantic] again"),
+        (True, None, "warn", "Reinstall lamina[semantic]"),
         (True, object(), "ok", "words and meaning"),
     ],
 )

@@ -161,7 +161,7 @@ def test_common_options_count_before_and_after_the_command(lamina: Run, world: P
         (["zzz"], "lamina: There is no command 'zzz'. `lamina --help` lists the commands.\n"),
         (
             ["settings", "--bogus"],
-            "lamina: There is no argument --bogus. See `lamina settings --help`.\n",
+            "lamina: Unknown argument --bogus. See `lamina settings --help`.\n",
         ),
         (["--home"], "lamina: Argument --home: expected one argument. See `lamina --help`.\n"),
     ],
@@ -387,4 +387,4 @@ def test_a_port_that_cant_be_is_refused_in_the_same_words_everywhere(
 ) -> None:
     ran = lamina(*words.split(), "99999")
     assert ran.code == 2
-    assert "there is no port 99999; they end at 65535. See `lamina " in ran.err
+    assert "99999 is not a port; the highest is 65535. See `lamina " in ran.err

@@ -335,7 +335,7 @@ def test_what_the_client_does_to_its_own_history_is_noticed_and_named(agent: Age
     agent.ask(rewritten)
     agent.ask([{"role": "user", "content": [{"type": "text", "text": "A summary."}]}])
     assert agent.told == [
-        "The client changed its history: of 25 messages the first 6 stay.",
+        "The client changed its history: the first 6 of 25 messages stay.",
         "The client compacted its history: 25 messages became 1.",
     ]
 

@@ -106,7 +106,7 @@ def test_beyond_the_window_a_summary_goes_before_the_client_s_own_last_messages(
     assert all(json.dumps(one) in held for one in gone), "the record is whole"
     _leads_back(agent, summary["content"], gone)
     (told,) = agent.told
-    assert "Lamina put a summary in the place of the oldest messages" in told
+    assert "Lamina replaced the oldest messages with a summary" in told
 
 
 def _leads_back(agent: Agent, summary: str, gone: list[str]) -> None:

@@ -128,7 +128,7 @@ def test_requests_of_our_own_are_announced_before_the_agent_has_the_screen(
 ) -> None:
     for words, told in ((["--act"], False), (["--act", "--lifetime"], True)):
         wrap("claude", *words)
-        assert ("requests of Lamina's own" in capsys.readouterr().err) == told
+        assert ("may send requests of its own" in capsys.readouterr().err) == told
 
 
 def test_the_server_that_an_agent_starts_runs_no_code_of_the_project(

@@ -588,7 +588,7 @@ def test_doctor_shows_hooks_and_what_went_wrong(
     said = capsys.readouterr().out
     assert "warn  hooks claude-code" in said
     assert "the moon is out" in said
-    assert "Ready. Have a look at: hooks claude-code." in said
+    assert "Ready. Check: hooks claude-code." in said
 
 
 HOOK = st.fixed_dictionaries({"type": st.just("command"), "command": st.text(max_size=8)})

@@ -222,7 +222,7 @@ def test_a_fork_or_a_folder_without_a_remote_is_named_in_the_settings(tmp_path: 
     (tmp_path / "notes").mkdir()
     assert repository_of(tmp_path / "notes", names=names) == "acme/notes"
     assert repository_of(tmp_path / "notes", "an/other", names) == "an/other"
-    with pytest.raises(UsageError, match="bad is no repository"):
+    with pytest.raises(UsageError, match="bad is not a repository name"):
         repository_of(tmp_path, names=names)
     git = tmp_path / "clone" / ".git"
     for part in ("objects", "refs"):

@@ -281,7 +281,7 @@ def test_what_a_push_or_the_background_met_is_named_too(pair: Pair) -> None:
     with open_store(load(bob.project, home=bob.folder / "home"), lambda _: None) as store:
         order, clash = team_news(store.state)
         assert team_news(store.state) == [], "once"
-    assert "suite.md waits for you: What ana wrote gives an order" in order
+    assert "suite.md is waiting for your review: What ana wrote gives an order" in order
     assert "team resolve releases.md" in clash
 
 
@@ -372,7 +372,7 @@ def test_who_may_only_read_pulls_and_is_told_so_when_pushing(person: People) -> 
     assert RELEASES in eve.read("releases.md")
     eve.add("The wiki is read by everybody", "wiki")
     eve.run("team", "push", code=1)
-    assert "may read, not write" in eve.said
+    assert "can read but not write" in eve.said
 
 
 @pytest.mark.spec("T3")

@@ -113,7 +113,9 @@ class _FileReader:
         except BaseException as error:
             self.close()
             if isinstance(error, BlockingIOError):
-                words = f"{presence.name} runs already. Stop it first, or take another name."
+                words = (
+                    f"{presence.name} is already running. Stop it first, or choose another name."
+                )
                 raise UsageError(words) from error
             raise
 

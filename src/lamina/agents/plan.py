@@ -37,7 +37,7 @@ def begin(state: State) -> None:
 def approve(state: State) -> str:
     """The last answer is the plan; returns it."""
     if not planning(state):
-        raise UsageError("There is no plan to approve. /plan begins one.")
+        raise UsageError("There is no plan to approve. /plan starts one.")
     if not (text := last_words(state.ledger).strip()):
         raise UsageError("There is no plan yet: ask for one first.")
     settle(state, {"text": text, "approved": True})

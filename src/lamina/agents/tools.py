@@ -163,7 +163,7 @@ async def send(agents: Agents, sender: State, to: str, message: Any, summary: st
     if kind == _PLAN_DECIDED:
         return await _decide(agents, agent, value, partial(_deliver, agents, me, to, summary=words))
     if not agent.running:
-        return f"{agent.card.name} does not run."
+        return f"{agent.card.name} is not running."
     return await _deliver(agents, me, to, _end_words(value, "main"), words)
 
 

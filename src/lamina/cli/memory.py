@@ -64,9 +64,9 @@ lamina memory why user_role              where a memory comes from: who, from wh
 lamina memory audit --fix
 lamina memory export > memories.json
 lamina memory export --to mem0           or agents, or folder -o DIR
-lamina memory import claude --dry-run    what Claude Code remembers of this project
-lamina memory import AGENTS.md --mine    my own words: none of it waits in the inbox
-lamina memory import --undo              take the last import back
+lamina memory import claude --dry-run    what Claude Code remembers about this project
+lamina memory import AGENTS.md --mine    my own words: nothing waits in the inbox
+lamina memory import --undo              undo the last import
 """
 
 
@@ -113,7 +113,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def _add_adding(verbs: Any) -> argparse.ArgumentParser:
     add = add_verb(verbs, "add", "write a memory and its line in the index")
     add.add_argument("text", nargs="?", help="the text; without it, read from stdin or $EDITOR")
-    of_itself = "its type (project; what you say of yourself is told apart)"
+    of_itself = "its type (project; detected if the text is about you)"
     add.add_argument("--type", choices=MEMORY_TYPES, help=of_itself)
     add.add_argument("--name", help="its title (the first words)")
     add.add_argument("--description", help="one line to find it by (the first sentence)")
@@ -192,7 +192,9 @@ def open_store(config: Config, *, quiet: bool = True, agent: str = "") -> Memory
     known = agent_memories(config)
     if agent not in known:
         kept = ", ".join(map(harmless, known)) or "none"
-        raise UsageError(f"No type {harmless(agent)} has a memory here. Those that have: {kept}.")
+        raise UsageError(
+            f"Agents of type {harmless(agent)} have no memory here. Types that do: {kept}."
+        )
     return known[agent].open(config, tell, tuple)
 
 

@@ -59,7 +59,7 @@ def add_why(verbs: Any) -> None:
 
 def add_audit(verbs: Any) -> argparse.ArgumentParser:
     verb = add_verb(verbs, "audit", "find what is wrong with the memories")
-    flag(verb, "--fix", "make the repairs that are certain")
+    flag(verb, "--fix", "make the repairs that are safe")
     return verb
 
 

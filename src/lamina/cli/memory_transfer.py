@@ -34,14 +34,14 @@ _MARK = "import "
 
 
 def add_verbs(verbs: Any) -> None:
-    taking = add_verb(verbs, "import", "take memories over from another program")
+    taking = add_verb(verbs, "import", "import memories from another program")
     sources = "a folder, AGENTS.md, a JSON export of mem0 or Lamina; `claude`: Claude Code's here"
     taking.add_argument("source", nargs="?", help=sources)
     flag(taking, "--dry-run", "only show what would happen")
     flag(taking, "--mine", "I vouch for all of it: no inbox")
     kinds = "type of what has none (project; of an AGENTS.md feedback, of mem0 user)"
     taking.add_argument("--type", choices=MEMORY_TYPES, help=kinds)
-    flag(taking, "--undo", "take the last import back")
+    flag(taking, "--undo", "undo the last import")
     export = add_verb(verbs, "export", "print every memory, or write them for another program")
     export.add_argument("-o", "--output", metavar="FILE", help="write here; for `folder`, a folder")
     export.add_argument(
@@ -94,11 +94,11 @@ def _remark(args: argparse.Namespace, rows: Sequence[dict[str, str]]) -> None:
     saved = sum(row["decision"] == "accept" for row in rows)
     waiting = sum(row["decision"] == "inbox" for row in rows)
     if args.dry_run:
-        note("Nothing was written; without --dry-run it is.")
+        note("Nothing was written. Leave out --dry-run to import.")
         return
     if saved:
         undo = command(args, "memory import --undo")
-        note(f"{plural(saved, 'memory', 'memories')} taken over. {undo} takes them back.")
+        note(f"{plural(saved, 'memory', 'memories')} imported. {undo} removes them again.")
     if waiting:
         note(f"{waiting} waiting for review: `lamina memory inbox`. --mine vouches for all.")
 

@@ -149,7 +149,7 @@ def count(word: str) -> int:
 
 def port(word: str) -> int:
     if count(word) > 65_535:
-        raise argparse.ArgumentTypeError(f"there is no port {word}; they end at 65535")
+        raise argparse.ArgumentTypeError(f"{word} is not a port; the highest is 65535")
     return int(word)
 
 

@@ -132,7 +132,7 @@ class _Search:
         if self._left:
             many = "1 session was" if self._left == 1 else f"{self._left} sessions were"
             stopped = f"Stopped after {self._seconds:g} s: {many} not searched to the end."
-            note(f"{stopped} `--seconds 0` does.")
+            note(f"{stopped} `--seconds 0` sets no limit.")
         elif self.more:
             note("There are more; `-n 0` shows all.")
         elif not found:

@@ -41,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     groups = ("layer", "day", "session", "model", "project")
     about = "layer, day, session, model or project (layer)"
     parser.add_argument("--by", choices=groups, default="layer", help=about)
-    flag(parser, "--health", "how cache, layers and memory do in this project")
+    flag(parser, "--health", "show how cache, layers and memory are doing in this project")
 
 
 def run(args: argparse.Namespace) -> None:

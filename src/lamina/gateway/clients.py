@@ -92,8 +92,8 @@ def _codex(found: Setting) -> Launch:
         raise UsageError(f"Codex's settings have no model provider {name}.")
     if not own and not found.upstream and "OPENAI_API_KEY" not in found.environment:
         raise UsageError(
-            "Codex may be logged in by ChatGPT or by a key, and that decides where it goes. Set "
-            "OPENAI_API_KEY, or name it: --upstream https://chatgpt.com/backend-api/codex."
+            "Codex may be logged in through ChatGPT or with a key, which decides its address. Set "
+            "OPENAI_API_KEY, or give the address: --upstream https://chatgpt.com/backend-api/codex."
         )
 
     def arguments(url: str, back: Back | None) -> Sequence[str]:

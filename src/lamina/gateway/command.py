@@ -33,25 +33,25 @@ PROVIDERS = {
     "gemini": ("GOOGLE_GEMINI_BASE_URL", "https://generativelanguage.googleapis.com"),
 }
 _DOES = {
-    "--observe": "change nothing: record and reckon (the default)",
-    "--act": "leave out what can be left out, where that pays",
-    "--recall": "with --act: add memories that fit what was typed, where no hook of Lamina's does",
-    "--compact": "with --act: near the end of the model's window put a summary in the place of the "
-    "oldest messages",
-    "--lifetime": "choose how long Anthropic's cache lives; with --act also keep it in pauses, by "
-    "requests of Lamina's own that are paid from what was saved",
+    "--observe": "change nothing; record, and estimate savings (default)",
+    "--act": "send less where that saves money",
+    "--recall": "with --act: add memories that fit the prompt, unless Lamina's hooks do",
+    "--compact": "with --act: replace the oldest messages with a summary when the model's window "
+    "is nearly full",
+    "--lifetime": "choose how long Anthropic's cache lives; with --act also keep it alive "
+    "through pauses, with extra requests paid for from what was saved",
 }
 _WHERE = {
-    "--host": ("127.0.0.1", "where to listen (127.0.0.1); what others reach needs a token"),
-    "--token-file": ("", "the token that clients must show; made, and shown once, if not there"),
+    "--host": ("127.0.0.1", "where to listen (127.0.0.1); other addresses need a token"),
+    "--token-file": ("", "file with the token clients must send; made and shown once if missing"),
     "--upstream": ("anthropic", "anthropic (or ANTHROPIC_BASE_URL), openai, gemini, an address"),
 }
 _HERE = ("127.0.0.1", "localhost", "::1")
 EXAMPLES = """
-lamina gateway                             before Anthropic: look, record, change nothing
+lamina gateway                             in front of Anthropic: record, change nothing
 ANTHROPIC_BASE_URL=http://127.0.0.1:8787 claude
-lamina gateway --act                       and send less where that pays
-lamina gateway --act --lifetime            and keep the provider's cache through short pauses
+lamina gateway --act                       also send less where that saves money
+lamina gateway --act --lifetime            also keep the provider's cache through short pauses
 lamina gateway --upstream openai --port 0  on any free port
 lamina gateway --upstream http://127.0.0.1:8080/v1
 lamina gateway --host 0.0.0.0 --token-file gateway-token
@@ -139,12 +139,12 @@ def _token(args: argparse.Namespace, said: str) -> str:
                 write_private(file, secrets.token_urlsafe(32).encode(), lasting=True)
                 note(f"The token, now in {file} and not shown again, is {file.read_text()}")
             if file.stat().st_mode & 0o077:
-                raise UsageError(f"Others may read {file}. Make it yours alone: chmod 600 {file}")
+                raise UsageError(f"Others may read {file}. Make it private: chmod 600 {file}")
             said = file.read_text("ascii").strip()
         except (OSError, ValueError) as error:
-            raise UsageError(f"{file} can't serve as a token's file: {error}.") from error
+            raise UsageError(f"{file} can't be used as the token file: {error}.") from error
     if (said or args.token_file) and (len(said) < 20 or quote(said, safe="") != said):
-        raise UsageError("A token has 20 or more of the characters A-Z a-z 0-9 - . _ ~")
+        raise UsageError("A token needs 20 or more of the characters A-Z a-z 0-9 - . _ ~")
     if not said and args.host not in _HERE:
         way = "give --token-file FILE, or set LAMINA_GATEWAY_TOKEN"
         raise UsageError(f"Other machines may reach {args.host}, so it needs a token: {way}.")
@@ -177,8 +177,8 @@ async def _serve(gateway: Gateway, args: argparse.Namespace) -> None:
     sys.stdout.flush()
     if not args.quiet:
         observing = "changes nothing (--act does)" if not args.lifetime else "only marks caches"
-        doing = "sends less where that pays" if args.act else observing
-        note(f"The gateway stands before {upstream_url(args.upstream)} and {doing}.")
+        doing = "sends less where that saves money" if args.act else observing
+        note(f"The gateway is in front of {upstream_url(args.upstream)} and {doing}.")
     try:
         await leave.wait()
     finally:
@@ -199,11 +199,11 @@ def summed_up(totals: Totals) -> str:
         sign = "saved" if saved >= 0 else "lost"
         words += f", direct {money_text(totals.direct)}: {money_text(abs(saved))} {sign}"
         count = plural(sum(totals.out.values()), "result")
-        words += f"; {count} shortened or out, {len(totals.fetched)} fetched back"
+        words += f"; {count} shortened or left out, {len(totals.fetched)} fetched back"
     if (less := totals.billed - totals.acting) > 0:
         words += f"; --act would have saved {money_text(less)} ({less / totals.billed:.0%})"
     if totals.kept:
-        words += f"; {plural(totals.kept, 'request')} of Lamina's own kept the cache"
+        words += f"; {plural(totals.kept, 'request')} sent by Lamina kept the cache alive"
     if totals.misses:
-        words += f", {plural(totals.misses, 'time')} the cache was not read as it should have been"
+        words += f"; {plural(totals.misses, 'unexpected cache miss', 'unexpected cache misses')}"
     return words + "."

@@ -256,7 +256,7 @@ class Desk:
         if session:
             _keep(self._sessions, session, (own, changes.conversation, count))
         if count > kept > 0 and of - kept > 1:  # else it begins like another one
-            self._tell(f"The client changed its history: of {of} messages the first {kept} stay.")
+            self._tell(f"The client changed its history: the first {kept} of {of} messages stay.")
         elif before[1] > max(count, _LONG) and not kept and before[0] != changes.conversation:
             self._tell(f"The client compacted its history: {before[1]} messages became {count}.")
 
@@ -327,9 +327,9 @@ class Desk:
         self.totals.misses += 1
         before = {at: own for at, own in changes.replaced.items() if at < last.messages}
         if changes.folded != last.changes.folded:
-            whose = "Lamina put a summary in the place of the oldest messages"
+            whose = "Lamina replaced the oldest messages with a summary"
         elif before != last.changes.replaced:
-            whose = "Lamina changed what was sent before, paid from what it had saved"
+            whose = "Lamina changed what was sent before, paid for from its savings"
         elif last.frame != call.frame:
             whose = "the client changed its model, instructions or tools"
         elif not call.marks:

@@ -25,7 +25,7 @@ _MOST_READ = 64 * 2**20  # bytes of a body that is looked at; a longer one goes 
 _LOCAL = ("127.0.0.1", "localhost", "[::1]")
 _TOKEN, _KNOWN = b"x-lamina-token", b"/t/"  # it stands in this header, or first in the path
 _ASKS = 20.0  # seconds in which somebody on a new line must ask, where strangers can come
-_UNKNOWN = 401, "This gateway wants its token: in the base URL, as http://HOST:PORT/t/TOKEN."
+_UNKNOWN = 401, "This gateway needs its token: put it in the base URL, as http://HOST:PORT/t/TOKEN."
 _OWN_WISH = (b"none", b"same-origin")  # what a browser says of a request that no page made
 _LOOKS = 5.0  # seconds between two looks at what a provider is about to forget
 _ANSWERS = 60.0  # seconds in which it must answer a request of our own
@@ -137,7 +137,7 @@ class Gateway:
         said = dict(request.headers)
         # h11 asks 1.1 for one. Whoever knows the token may call us what they like: no page does.
         if not self._token and b"host" in said and said[b"host"] not in self._hosts:
-            return 403, f"Only {self.url} is served here, by that name."
+            return 403, f"This gateway answers only as {self.url}."
         if b"origin" in said or said.get(b"sec-fetch-site", b"none") not in _OWN_WISH:
             return 403, "Web pages are not served here."
         if not request.target.startswith(b"/") or request.method == b"CONNECT":
@@ -200,7 +200,7 @@ class Gateway:
             provider.cut()
             if not isinstance(error, OSError):
                 raise
-            await _say(client, 502, f"{self._upstream.url} did not take it: {error}.")
+            await _say(client, 502, f"{self._upstream.url} did not accept the request: {error}.")
             return None
         return provider
 

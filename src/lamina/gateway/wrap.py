@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from lamina.gateway.server import Gateway
 
 EXAMPLES = """
-lamina wrap claude                         Claude Code as always; what it cost, at the end
+lamina wrap claude                         Claude Code as usual, with its cost at the end
 lamina wrap claude --act -- -p "Fix the build"
 lamina wrap codex -- exec "Fix the build"
 lamina wrap opencode --act -- run --model openai/gpt-5.2
@@ -34,22 +34,22 @@ lamina wrap opencode --act -- run --model openai/gpt-5.2
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.usage = "lamina wrap CLIENT [options] [-- ARGS]"
     parser.add_argument(
-        "client", metavar="CLIENT", help=f"{', '.join(CLIENTS)}; behind -- stands what it is given"
+        "client", metavar="CLIENT", help=f"{', '.join(CLIENTS)}; its own arguments follow --"
     )
     add_doing(parser)
-    own = "the provider (where the client goes by itself)"
+    own = "the provider (by default, the one the agent would use)"
     parser.add_argument("--upstream", default="", metavar="URL", help=own)
 
 
 def run(args: argparse.Namespace) -> int:
     if args.client not in CLIENTS:
         raise UsageError(
-            f"{args.client} is none of {', '.join(CLIENTS)}; for other programs start `lamina gateway` "
+            f"{args.client} is not one of {', '.join(CLIENTS)}; for others, start `lamina gateway` "
             "and give them its address."
         )
     program = shutil.which(str(args.client))
     if program is None:
-        raise UsageError(f"{args.client} is not installed here, or not in the PATH.")
+        raise UsageError(f"{args.client} is not installed, or not on your PATH.")
     config = config_of(args)
     found = Setting(args.behind, dict(os.environ), config.project, upstream=args.upstream)
     launch = CLIENTS[args.client](found)
@@ -58,7 +58,7 @@ def run(args: argparse.Namespace) -> int:
     gateway = gateway_to(launch.upstream, desk)
     gateway.stays = True
     if args.lifetime and args.act and not args.quiet:
-        note("Lamina: in pauses the provider may get requests of Lamina's own (--lifetime).")
+        note("Lamina: during pauses, Lamina may send requests of its own (--lifetime).")
     back = _way_back(config, str(desk.folder)) if args.act else None
     code = asyncio.run(_wrapped(gateway, launch, [program, *args.behind], back))
     if args.json:
@@ -66,7 +66,7 @@ def run(args: argparse.Namespace) -> int:
     elif not args.quiet:
         for sentence in said:
             note(harmless(f"Lamina: {sentence}"))
-        nothing = f"nothing went through; {args.client} may have an address of its own."
+        nothing = f"nothing went through the gateway; {args.client} may be set to another address."
         note(f"Lamina: {summed_up(desk.totals) if desk.totals.requests else nothing}")
     return code
 

@@ -40,7 +40,7 @@ _HANGS = 60  # seconds after which one event has the resident process ended, so 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description = "Answer one hook event of a coding agent; reads it as JSON from stdin."
-    parser.add_argument("client", choices=CLIENTS, help="who calls")
+    parser.add_argument("client", choices=CLIENTS, help="the agent that calls")
 
 
 def run(args: argparse.Namespace) -> int:

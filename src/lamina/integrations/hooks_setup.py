@@ -35,7 +35,7 @@ from lamina.messages import Json, as_list, as_object
 EXAMPLES = """
 lamina hooks install claude-code         recall at each prompt, memories after each answer
 lamina hooks install codex gemini --yes  no question
-lamina hooks status                      what is set up, and what went wrong lately
+lamina hooks status                      what is set up, and recent errors
 lamina hooks remove claude-code          the file as it was before
 lamina hooks plugin ~/lamina-plugin      hooks and MCP server as a plugin: claude --plugin-dir …
 """
@@ -67,7 +67,7 @@ KNOWN: Mapping[str, Client] = {
         "CODEX_HOME",
         "hooks.json",
         ("SessionStart", "UserPromptSubmit", "Stop", "PostCompact"),
-        "Codex skips hooks that you have not trusted, without a word: start `codex`, type /hooks and "
+        "Codex silently skips hooks you have not trusted: start `codex`, type /hooks and "
         "trust `lamina hook codex`.",
     ),
     "gemini": Client(
@@ -86,11 +86,11 @@ KNOWN: Mapping[str, Client] = {
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
-    install = add_verb(verbs, "install", "call Lamina at a client's hooks")
-    remove = add_verb(verbs, "remove", "take it out again")
-    add_verb(verbs, "status", "show where it is set up, and what went wrong lately")
-    plugin = add_verb(verbs, "plugin", "write hooks and MCP server as a plugin of Claude Code")
-    plugin.add_argument("directory", help="a folder that is new or empty")
+    install = add_verb(verbs, "install", "add Lamina to an agent's hooks")
+    remove = add_verb(verbs, "remove", "remove Lamina from an agent's hooks")
+    add_verb(verbs, "status", "show what is set up, and recent errors")
+    plugin = add_verb(verbs, "plugin", "write the hooks and the MCP server as a Claude Code plugin")
+    plugin.add_argument("directory", help="a new or empty folder")
     for verb in (install, remove):
         names = ", ".join(CLIENTS)
         verb.add_argument("client", nargs="+", choices=CLIENTS, metavar="CLIENT", help=names)
@@ -164,7 +164,9 @@ def _agreed(args: argparse.Namespace, path: Path) -> bool:
     if args.yes:
         return True
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
-        raise UsageError(f"{path} would be changed as shown. Say --yes, or run it in a terminal.")
+        raise UsageError(
+            f"{path} would be changed as shown. Give --yes, or run this in a terminal."
+        )
     note(f"Change {path}? [y/N]")
     return sys.stdin.readline().strip().casefold() in ("y", "yes")
 
@@ -218,9 +220,7 @@ def _parsed(data: bytes | None, path: Path, by_hand: str = "") -> Json:
     events = found.get("hooks", {})
     lists = all(type(one) is list for one in as_object(events).values())
     if type(value) is not dict or type(events) is not dict or not lists:
-        raise UsageError(
-            f"{path} has hooks in a form that Lamina does not know; it was left alone."
-        )
+        raise UsageError(f"{path} has hooks in a format Lamina does not know; it was left alone.")
     return found
 
 
@@ -231,7 +231,7 @@ def _own_file(path: Path, before: bytes | None, name: str, command: str, *, chan
     wanted = text.replace("COMMAND", json.dumps(shlex.split(command)), 1).encode()
     if before not in (None, wanted) and changed:
         raise UsageError(
-            f"{path} is not as Lamina wrote it and was left alone; delete it yourself if it may go."
+            f"{path} was changed since Lamina wrote it, so it was left alone; delete it yourself if you don't need it."
         )
     return wanted
 
@@ -300,7 +300,7 @@ def _replace(path: Path, before: bytes | None, after: bytes | None) -> None:
     """Put the new bytes in the old one's place at once; refused if somebody wrote meanwhile."""
     with failing_as(LaminaError, f"Can't change {path}"):
         if _read(path) != before:
-            raise LaminaError(f"{path} was changed meanwhile; nothing was done. Try again.")
+            raise LaminaError(f"{path} was changed in the meantime; nothing was done. Try again.")
         replace_file(path, after)
 
 

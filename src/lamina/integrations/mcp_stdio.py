@@ -277,7 +277,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
     parser.description = (
         "Serve the memory as MCP tools over stdin and stdout: recall, remember, forget, why, inbox, "
-        "sessions_search, expand and notes. The client starts this command; it ends with it."
+        "sessions_search, expand and notes. The client starts and stops this command."
     )
     parser.add_argument(
         "--only",

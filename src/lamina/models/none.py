@@ -205,8 +205,8 @@ HELLO = (
     f"remember, read, list or search files, or run a command. For answers, {HOW_TO_SET}."
 )
 WELCOME = "You're welcome."
-_FOUND_NONE = f"I can't answer that without a model ({HOW_TO_SET}), and no file speaks of it."
-FOR_NOW = "\n(For this session only: “remember that …” keeps it.)"
+_FOUND_NONE = f"I can't answer that without a model ({HOW_TO_SET}), and no file mentions it."
+FOR_NOW = "\n(For this session only; say “remember that …” to keep it.)"
 NO_MEMORY = "\n(For this session only: memory is off.)"
 
 TO_THE_MODEL = " Ask what to do instead."  # behind a user's no

@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from lamina.ports import MemoryStore
 
 EXAMPLES = """
-lamina team join https://team.acme.org   the token is asked for, or taken from LAMINA_TEAM_TOKEN
+lamina team join https://team.acme.org   asks for the token, or takes LAMINA_TEAM_TOKEN
 lamina memory add "Releases are cut on Tuesdays" --team
-lamina team status                       what is shared, what waits, and what clashed
-lamina team pull                         now, and not at the next session
+lamina team status                       what is shared, pending or in conflict
+lamina team pull                         now, without waiting for the next session
 lamina team log                          who changed what
 lamina team resolve                      both versions of what clashed
 lamina team remove project_old.md        for everybody; `restore` brings it back
@@ -49,12 +49,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     begin_group(verbs, "sharing")
     join.add_argument("url", help="the server's address")
     join.add_argument("--repo", default="", help="owner/name (from the git remote)")
-    flag(join, "--yes", "push what lies in team/ without asking")
+    flag(join, "--yes", "push what is already in team/ without asking")
     add_verb(verbs, "leave", "stop sharing; the files stay")
-    add_verb(verbs, "status", "show what is shared, what waits, and what clashed")
-    add_verb(verbs, "pull", "take what others wrote")
+    add_verb(verbs, "status", "show what is shared, pending or in conflict")
+    add_verb(verbs, "pull", "fetch what others wrote")
     push = add_verb(verbs, "push", "send what was written here")
-    flag(push, "--yes", "also what lay in team/ before joining")
+    flag(push, "--yes", "also what was in team/ before joining")
     log = add_verb(verbs, "log", "list versions on the server, newest first")
     begin_group(verbs, "looking")
     optional(log, "file", "one file")
@@ -91,7 +91,7 @@ def run(args: argparse.Namespace) -> int | None:
             return _join(args, config, place)
         if args.verb == "leave":
             place.leave()
-            left = "This project shares nothing any more. The files stay."
+            left = "This project is no longer shared. The files stay."
             return _told(args, {"joined": False}, left)
         return _VERBS[args.verb](args, config, store, place)
 
@@ -113,7 +113,7 @@ def _join(args: argparse.Namespace, config: Config, place: Place) -> None:
     config = config_of(args)
     if not team_is_on(config, place.folder.parent):
         where = config.source("team.enabled")
-        raise UsageError(f"team.enabled is off by {where}. Change it there.")
+        raise UsageError(f"team.enabled is switched off by {where}. Change it there.")
     with open_store(config.with_(**{"team.sync": False}), quiet) as store:
         if old != joined:
             progress.unconfirmed = {
@@ -133,12 +133,12 @@ def _join(args: argparse.Namespace, config: Config, place: Place) -> None:
 
 def _asked_token() -> str:
     if not sys.stdin.isatty():
-        raise UsageError("There is no token. Put it into LAMINA_TEAM_TOKEN.")
+        raise UsageError("There is no token. Set LAMINA_TEAM_TOKEN.")
     import getpass
 
     token = getpass.getpass("Token: ").strip()
     if not token:
-        raise UsageError("Without a token nobody can join. Whoever runs the server makes one.")
+        raise UsageError("You need a token to join. Ask whoever runs the server for one.")
     return token
 
 
@@ -167,10 +167,10 @@ def _confirmed(keys: list[str]) -> bool:
 def _joined(config: Config, store: MemoryStore, place: Place) -> tuple[Joined, Remote]:
     joined = place.joined()
     if joined is None or not team_is_on(config, store.state):
-        raise UsageError("This project shares no team memory. `lamina team join URL` begins it.")
+        raise UsageError("This project shares no team memory. Start with `lamina team join URL`.")
     token = config.secret("team") or place.token()
     if not token:
-        raise UsageError("There is no token. Put it into LAMINA_TEAM_TOKEN, or join again.")
+        raise UsageError("There is no token. Set LAMINA_TEAM_TOKEN, or join again.")
     return joined, Remote(joined.url, joined.repo, token)
 
 
@@ -218,7 +218,7 @@ def _told(
     if pushed.unconfirmed:
         names = ", ".join(map(harmless, pushed.unconfirmed[:5]))
         push = command(args, "team push --yes")
-        note(f"Not sent, for it lay there before you joined: {names}. {push} sends it.")
+        note(f"Not sent, because it was there before you joined: {names}. {push} sends it.")
 
 
 def _json_of(pulled: Pulled | None, pushed: Pushed | None) -> dict[str, Any]:
@@ -272,7 +272,8 @@ def _for_a_person(args: argparse.Namespace, pulled: Pulled) -> list[str]:
     """What only they can settle: a teammate's orders, and what clashed."""
     inbox = command(args, "memory inbox")
     asked = [
-        f"{harmless(k)} waits for you: {harmless(v)} {inbox}" for k, v in pulled.waiting.items()
+        f"{harmless(k)} is waiting for your review: {harmless(v)} {inbox}"
+        for k, v in pulled.waiting.items()
     ]
     return asked + [
         f"Your version of {harmless(key)} is kept: {command(args, f'team resolve {key}')}"
@@ -296,15 +297,15 @@ def _status(args: argparse.Namespace, config: Config, store: MemoryStore, place:
         return
     out(f"{joined.repo} at {joined.url}: {plural(len(progress.files), 'file')}.")
     if progress.reached:
-        out(f"In step since {moment(progress.reached)}.")
+        out(f"Last in sync {moment(progress.reached)}.")
     if progress.problem:
-        note(harmless(f"The last try, {moment(progress.tried)}: {progress.problem}"))
+        note(harmless(f"Last attempt, {moment(progress.tried)}: {progress.problem}"))
     if unsent:
         out(f"Not sent yet: {', '.join(map(harmless, unsent))}.")
     for key, why in kept_out.items():
         out(f"Not here: {harmless(key)}: {harmless(why)}.".replace("..", "."))
     for key in clashes:
-        out(f"Clashed: {harmless(key)}. {command(args, 'team resolve')} shows both.")
+        out(f"Conflict: {harmless(key)}. {command(args, 'team resolve')} shows both.")
 
 
 def _log(args: argparse.Namespace, config: Config, store: MemoryStore, place: Place) -> None:
@@ -340,7 +341,7 @@ def _diff(args: argparse.Namespace, config: Config, store: MemoryStore, place: P
     for text in diffs.values():
         print_diff(text)
     if not diffs and not args.quiet:
-        note("Everything here is on the server.")
+        note("Nothing to send: everything is on the server.")
 
 
 def _members(args: argparse.Namespace, config: Config, store: MemoryStore, place: Place) -> None:

@@ -470,7 +470,7 @@ def engine_at(address: str) -> SQLite | PostgreSQL:
         return PostgreSQL(address)
     if scheme != "sqlite" or not path.strip("/") or not path.startswith("/"):
         raise UsageError(
-            f"{address} is no database that this server knows: "
+            f"{address} is not a database address this server supports: "
             "give sqlite:///WHOLE/PATH or postgresql://USER@HOST/NAME."
         )
     return SQLite(Path("/" + path.lstrip("/")))

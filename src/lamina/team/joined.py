@@ -171,9 +171,9 @@ def repository_of(project: Path, given: str = "", names: Mapping[str, str] | Non
         given = names.get(str(root)) or names.get(found) or found
         if not given:
             what = f"Its remote {_bare(address)} names none" if address else "It has no remote"
-            raise UsageError(f"Which repository is this? {what}: say it with --repo owner/name.")
+            raise UsageError(f"Which repository is this? {what}: give --repo owner/name.")
     if not is_repository(given.lower()):
-        raise UsageError(f"{given} is no repository: write owner/name.")
+        raise UsageError(f"{given} is not a repository name: write owner/name.")
     return given.lower()
 
 

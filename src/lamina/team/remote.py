@@ -107,9 +107,9 @@ def checked_url(url: str) -> str:
     if parts.scheme not in ("http", "https") or not host or parts.query or parts.fragment:
         raise wrong
     if parts.username or parts.password:
-        raise UsageError("Leave the token out of the address: it is asked for.")
+        raise UsageError("Leave the token out of the address: you will be asked for it.")
     if parts.scheme == "http" and host not in _LOOPBACK:
-        raise UsageError(f"{url} would send your token in the clear. Use https.")
+        raise UsageError(f"{url} would send your token unencrypted. Use https.")
     return f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}"
 
 

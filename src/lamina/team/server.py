@@ -158,7 +158,7 @@ class TeamServer:
             self._unknown.demand(caller)
             raise Refusal(
                 401,
-                "No token, or one that is not valid (any more). Ask whoever runs the server.",
+                "The token is missing or no longer valid. Ask whoever runs the server.",
                 headers={"WWW-Authenticate": "Bearer"},
             )
         self._known.demand(known.id)
@@ -288,7 +288,7 @@ def _repository(request: Request, token: Token) -> str:
 
 def _demand_writing(token: Token) -> None:
     if not token.writes:
-        raise Refusal(403, "This token may read, not write.")
+        raise Refusal(403, "This token can read but not write.")
 
 
 def _etags(request: Request, header: str) -> list[str]:

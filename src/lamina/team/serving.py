@@ -33,10 +33,10 @@ def add_verbs(verbs: Any) -> None:
     create.add_argument("--name", required=True, help="whose it is: it signs what they write")
     create.add_argument("--tenant", default="default", help="the organisation (default)")
     create.add_argument("--repo", default="*", help='owner/name, "owner/*", or "*" for all (*)')
-    flag(create, "--read-only", "it may not write")
+    flag(create, "--read-only", "allow reading only")
     listing = add_verb(kinds, "list", "list tokens, without the tokens themselves")
-    listing.add_argument("--tenant", default="", help="of this organisation alone")
-    revoke = add_verb(kinds, "revoke", "end a token")
+    listing.add_argument("--tenant", default="", help="only this organisation's")
+    revoke = add_verb(kinds, "revoke", "revoke a token")
     revoke.add_argument("id", help="its id in the list")
     for verb in (create, listing, revoke):
         verb.add_argument("--db", required=True, help=_DB)
@@ -55,13 +55,13 @@ def _serve(args: argparse.Namespace) -> None:
         from lamina.team.server import make_server
     except ImportError as error:
         raise UsageError(
-            f"A server needs two more packages. Install them: {installing('team')}."
+            f"The server needs two more packages. Install them: {installing('team')}."
         ) from error
     with closing(Database(args.db)) as database, _listening(args.host, args.port) as listening:
         host, port = listening.getsockname()[:2]
         with suppress(KeyboardInterrupt):  # uvicorn passes on what ended it
             if not args.quiet:
-                note(f"Serving on http://{host}:{port}. Put TLS in front of it; Ctrl-C ends it.")
+                note(f"Serving on http://{host}:{port}. Put TLS in front of it; Ctrl-C stops it.")
             make_server(database, requests_a_minute=args.rate).run(sockets=[listening])
 
 
@@ -79,7 +79,9 @@ def _create(args: argparse.Namespace, database: Database) -> None:
             raise UsageError(f"{word!r} can't be a {what}: use letters, digits and . _ @ -")
     repo = args.repo.lower()
     if repo != "*" and not is_repository(repo.removesuffix("/*") + "/x" * repo.endswith("/*")):
-        raise UsageError(f'{args.repo!r} is no repository: write owner/name, "owner/*" or "*".')
+        raise UsageError(
+            f'{args.repo!r} is not a repository name: write owner/name, "owner/*" or "*".'
+        )
     token, secret = database.create_token(args.tenant, args.name, repo, writes=not args.read_only)
     if args.json:
         out_json({"id": token.id, "token": secret})
@@ -104,7 +106,5 @@ def _list(args: argparse.Namespace, database: Database) -> None:
 
 def _revoke(args: argparse.Namespace, database: Database) -> None:
     if not database.revoke(args.id):
-        raise UsageError(
-            f"There is no token {args.id} in force. `lamina team token list` shows all."
-        )
+        raise UsageError(f"There is no active token {args.id}. `lamina team token list` shows all.")
     out_result({"revoked": args.id}, f"Revoked {args.id}.", as_json=args.json)

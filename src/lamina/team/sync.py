@@ -130,7 +130,7 @@ class TeamSync:
             except Conflict:  # somebody saved a file meanwhile: look again
                 continue
         else:
-            raise Conflict("The files in team/ change all the time. Try again later.")
+            raise Conflict("The files in team/ keep changing. Try again later.")
         for entry in news.entries:
             if entry.content is None:
                 progress.files.pop(entry.key, None)
