@@ -21,7 +21,9 @@ class Event:
     kind: ClassVar[Any] = "event"  # in each event a literal, by which type checkers tell them apart
 
     def __init_subclass__(cls) -> None:
-        EVENTS[cls.kind] = dataclass(frozen=True)(cls)
+        dataclass(frozen=True)(cls)
+        if "kind" in vars(cls):  # else it is a host's own, and told as what it inherits
+            EVENTS[cls.kind] = cls
 
     def to_json(self) -> dict[str, Any]:
         return {"kind": self.kind, **asdict(self)}

@@ -142,6 +142,14 @@ def test_the_kind_of_an_event_tells_a_type_checker_its_fields() -> None:
     }
 
 
+def test_a_host_s_own_kind_of_event_takes_no_other_s_place() -> None:
+    class Shouted(TextDelta):
+        loud: bool = True
+
+    assert EVENTS["text_delta"] is TextDelta
+    assert Shouted("hey").to_json() == {"kind": "text_delta", "text": "hey", "loud": True}
+
+
 def test_a_session_that_was_not_entered_says_how(place: dict[str, Any]) -> None:
     opening: Any = lamina.Session.open(**place)
     with pytest.raises(AttributeError, match="not open; enter it by `with`"):

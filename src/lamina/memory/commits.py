@@ -147,11 +147,15 @@ def commit_of(commit_id: bytes, git: GitCommit) -> Commit:
 @contextlib.contextmanager
 def whole_packs(repository: Path) -> Generator[None]:
     """Whatever happens meanwhile, a full disk, too little memory, or a kill the last time: no half of
-    a pack is left. The caller holds the history's lock."""
+    a pack of ours is left. One that `git gc` is just writing has no index for a moment, either."""
+    packs = repository / "objects" / "pack"
+    before, failed = set(packs.glob("*.pack")), True
     try:
         yield
+        failed = False
     finally:
         with contextlib.suppress(OSError):
-            for pack in (repository / "objects" / "pack").glob("*.pack"):
-                if not pack.with_suffix(".idx").exists():
+            for pack in packs.glob("*.pack"):
+                ours = pack.name.startswith("tmp") or (failed and pack not in before)
+                if ours and not pack.with_suffix(".idx").exists():
                     pack.unlink()
