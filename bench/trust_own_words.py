@@ -12,7 +12,7 @@ import hashlib
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any, cast
@@ -35,6 +35,21 @@ OF_ME = re.compile(
     r"|we (?:use|have|don't|only|always|never) |our \w+ (?:is|are|has|uses) )"
 )
 MOST = 200
+# Written when the gate's rules stood, and run once, at places where nothing else was tried.
+LAST = (
+    "Skip the summary at the end of your answers.",
+    "Tests belong next to the code, never in a separate tree.",
+    "I moved to Lisbon last spring.",
+    "Keep functions under thirty lines.",
+    "Wir verwenden pnpm, nicht npm.",
+    "Duze mich bitte.",
+    "Mein Chef heißt Jonas.",
+    "代码注释请用英文。",
+    "我住在杭州。",
+    "Show me the diff before you commit.",
+    "Prices in euros, please.",
+    "My sister is a paediatrician.",
+)
 RULES = (
     "Never push to main without asking me.",
     "I work from Oslo and start at ten.",
@@ -70,22 +85,36 @@ def with_assistants() -> Iterator[tuple[str, str, Talk]]:
 
 def inserted() -> Iterator[tuple[str, list[tuple[str, str]], int]]:
     """A rule that was not theirs, typed before a message of a real session: what stands around it should not
-    matter. Coding sessions whole, of the chats 300 places by hash."""
-    chats: list[tuple[bytes, str, list[tuple[str, str]], int]] = []
+    matter. Coding sessions whole, of the chats 300 places by hash; the last rules at 200 and 300 others."""
+    places = [*_places()]
+    for kind, first in (("coding", 200), ("chat", 600)):
+        of = sorted(one for one in places if one[1] == kind)
+        for _, _, talked, place in of if kind == "coding" else of[:300]:
+            yield kind, _with(RULES, talked, place), place
+        for _, _, talked, place in of[first : first + (200 if kind == "coding" else 300)]:
+            yield f"last {kind}", _with(LAST, talked, place), place
+
+
+def _with(
+    rules: Sequence[str], talked: Sequence[tuple[str, str]], place: int
+) -> list[tuple[str, str]]:
+    rule = ("typed", rules[place % len(rules)])
+    return [*talked[:place], rule, ("assistant", "Noted."), *talked[place:]]
+
+
+def _places() -> Iterator[tuple[bytes, str, list[tuple[str, str]], int]]:
+    """Where something is typed, by hash."""
     for kind, name, messages in with_assistants():
         said = [*turns(messages)]
         for place, (_, origin, text) in enumerate(said):
-            if origin != "typed" or text.startswith(("<", "[Request")):
-                continue
-            rule = ("typed", RULES[place % len(RULES)])
-            talked = [one[1:] for one in said]
-            whole = [*talked[:place], rule, ("assistant", "Noted."), *talked[place:]]
-            if kind == "coding":
-                yield "coding", whole, place
-            else:
+            if origin == "typed" and not text.startswith(("<", "[Request")):
                 key = hashlib.sha256(f"{name}{place}{text}".encode()).digest()
-                chats.append((key, "chat", whole, place))
-    yield from (one[1:] for one in sorted(chats)[:300])
+                yield (
+                    key,
+                    "coding" if kind == "coding" else "chat",
+                    [one[1:] for one in said],
+                    place,
+                )
 
 
 def typed(message: dict[str, Any]) -> str:

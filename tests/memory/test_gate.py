@@ -580,7 +580,7 @@ def test_a_fact_of_theirs_without_its_limit_or_with_names_changed_waits(
     "talk",
     [
         ["Proofread my aunt's letter, I'll type it in next.", "{}"],
-        ["Worst advice contest, you begin.", "My turn.", "Hm.", "{}"],
+        ["Worst advice contest, you begin.", "{}"],
         ["{}", "Wrong window, sorry."],
         ["{}", "thanks", "Disregard my previous message."],
         ["{}", "So, the demo is over."],
@@ -606,6 +606,57 @@ def test_a_rule_is_read_with_what_was_said_around_it(talk: list[str]) -> None:
         blocks: list[tuple[Any, str]] = [("typed", one.format(rule)) for one in said]
         context = ledger(*([one] for one in blocks), whole=lambda _session, said=blocks: said)
         assert decide(wanted, context).decision == decision
+
+
+@pytest.mark.spec("L5.6")
+@pytest.mark.parametrize(
+    ("before", "asked", "after"),
+    [
+        ("", "Would you like me to set up the project now?", ""),
+        ("", "Soll ich weitermachen?", ""),
+        ("", "How does this plan sound?", "But why do we need two hooks?"),
+        ("I wrote a short story last week.", "Nice. Do you want to talk about work?", "So, go on."),
+        ("", "Done.", "Is bcrypt better for the passwords of the admin page, or rather argon2?"),
+        ("", "Done.", "and when I resume, does it go through the same code path?"),
+    ],
+)
+@pytest.mark.parametrize(
+    "rule",
+    [
+        "Ask me before you install anything.",
+        "Don't add emojis to release notes.",
+        "Our office is closed in August.",
+        "Schreib Commit-Nachrichten auf Englisch.",
+        "No abbreviations in variable names.",
+        "回答请简短一些。",
+    ],
+)
+def test_ordinary_talk_around_a_rule_leaves_it_the_users_word(
+    rule: str, before: str, asked: str, after: str
+) -> None:
+    talk: Blocks = [("typed", before or "hello"), ("assistant", "Hm."), ("typed", "thanks")]
+    talk = [*talk, ("assistant", asked), ("typed", rule), ("assistant", "Noted.")]
+    talk = [*talk, *([("typed", after)] if after else ())]
+    wanted = proposal(rule, type="feedback", name="", description=rule, body=rule)
+    wanted = replace(wanted, evidence=(Evidence(rule, entry="4"),))
+    context = ledger(*([one] for one in talk), whole=lambda _session: talk)
+    assert decide(wanted, context).decision == "accept"
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ("Which of our habits do you hate?", "Reviews on Fridays."),
+        ("Should the backups be deleted first?", "Backups first."),
+        ("Soll ich die Tests weglassen?", "Nur nachts."),
+    ],
+)
+def test_an_answer_that_means_nothing_alone_is_no_rule(asked: str, said: str) -> None:
+    talk: Blocks = [("assistant", asked), ("typed", said)]
+    wanted = proposal(said, type="feedback", name="", description=said, body=said)
+    wanted = replace(wanted, evidence=(Evidence(said, entry="1"),))
+    context = ledger(*([one] for one in talk), whole=lambda _session: talk)
+    assert decide(wanted, context).decision == "inbox"
 
 
 _WORKED = "Done: the file is changed, and all of its tests pass. " * 3

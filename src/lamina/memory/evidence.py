@@ -48,7 +48,7 @@ _LEAST_TRUSTED: tuple[Origin, ...] = (
 _TEMPLATE_WORDS = re.compile(r"\*\*(?:Why|How to apply):?\*\*:?", re.IGNORECASE)
 _WRAPPED = re.compile(r"(?<=[\w,]) ?\n[ \t]*(?=[a-z])")  # a line that goes on in the next
 _LASTING, _STORY, _MATERIAL = map(words, ("proof.lasting", "proof.stories", "proof.material"))
-_GOES_ON, _AT_WORK, _SHORT_TURN = 6, 2, 120  # messages of a story, with tools; letters of an answer
+_SOON, _SHORT_TURN = 6, 120  # later messages that may unsay it; letters of an answer
 _SOMEBODY = words("proof.user")  # who uses what they build
 _TOPIC = words("proof.topics")  # what a title may call a memory, whatever it says
 _AND_A = Listed("proof.and_a")
@@ -294,13 +294,12 @@ def _messages(item: Evidence, record: Record, session: str) -> Iterator[Message]
         for blocks in (own, earlier[::-1], record.whole(session)[len(known) + len(own) :])
     )
     unsaid = any(map(takes_back, wording.sentences("".join(later[:1]))))
-    if unsaid or any(map(withdraws, later[:_GOES_ON])):
+    if unsaid or any(map(withdraws, later[:_SOON])):
         return
     asked = earlier[-1][1] if earlier and earlier[-1][0] == "assistant" else ""
     origins = [origin for origin, _ in reversed(earlier)]
-    works = "tool" in origins[: 2 * _GOES_ON]
     at_once = len(asked) <= _SHORT_TURN and "tool" not in takewhile("typed".__ne__, origins)
-    framed = [*told[: _AT_WORK if works else _GOES_ON], *([asked] if at_once else ())]
+    framed = [*told[:1], *([asked] if at_once else ())]
     tale = any(_STORY.search(one) or classify(one).imagines for one in framed)
     if tale or (at_once and any(map(_MATERIAL.search, (*told[:1], asked)))):
         return

@@ -94,17 +94,11 @@ _SHORTENED = re.compile(r"('(?:m|ve|re|ll|d))$")  # "I'm" speaks of "I"
 _CUT = re.compile(r"\x00[\x00\s]*")
 _LAST_MARKS = " .!,;。…"
 _DAY = "\x03"  # stands for a day that was named
-_LONGEST_JOKE = 15  # words
-_ASKS_SOMETHING = 3  # words and marks
-_ON_IT = 5  # words of a statement, of which one is in what is about it too
+_LONGEST_JOKE, _ASKS_SOMETHING, _SHORT_ANSWER, _SHORT_TURN = 15, 3, 3, 12  # words and marks
 _OFTEN, _OFTEN_OF = 2, 0.1  # later messages that hold a word, and their share
-_TURNS = words("proof.turns")
-_COURTESY = words("proof.courtesy")
-_IDLE, _GOES_BACK = Listed("proof.idle"), Listed("proof.goes_back")
-# "Which of our habits do you hate?" decides what the answer means, "what else can I do?" does not.
-_ASKS_FOR = Listed("proof.asks_for")
+_TURNS, _COURTESY = words("proof.turns"), words("proof.courtesy")
+_IDLE, _GOES_BACK, _ASKS_FOR = map(Listed, ("proof.idle", "proof.goes_back", "proof.asks_for"))
 _ENDS = tuple(".!?。！？")
-_ANY_DAY = date(2000, 1, 3)
 _KEPT_EDGES = " .!,;:。！，\"“”„'"
 
 
@@ -219,10 +213,7 @@ class Message:
         torn = self.text != text and leans(without_wish(self.text.strip()))
         self._later = later  # taken apart only for a claim that is all of it: there may be many
         said = _taken_apart(self.text)
-        last = next(iter(wording.sentences(asked)[-1:]), "")
-        asks = last.endswith(("?", "？", ":", "：")) or bool(asks_somebody(last))
-        named = _ASKS_FOR.search(last) and not (said and said[0].wished)
-        answers = asks and bool(said) and bool(named or not _stands_alone(said[0].text))
+        answers = len(said) == 1 and _is_answer(said[0], asked)
         torn = torn or _is_cut(self.text, said) or bool(later and _takes_up(later[0]))
         self._said = () if torn or answers else said
 
@@ -319,8 +310,7 @@ def _names_what(forgets: str) -> bool:
 
 
 def _wishes(sentence: str) -> bool:
-    wish = classify(sentence.strip()).keeps
-    return wish is not None and not wish.bare
+    return (wish := classify(sentence.strip()).keeps) is not None and not wish.bare
 
 
 def _is_cut(text: str, said: Sequence[_Said]) -> bool:
@@ -385,11 +375,10 @@ def leans(text: str) -> bool:
 
 
 def _takes_up(message: str) -> bool:
-    """Does the next message go into what was said, or make fun of it?"""
+    """Does the next message say how the last was meant, or make fun of it?"""
     words = tokens(next(iter(wording.sentences(message)), message))
     mocks = len(words) < _LONGEST_JOKE and not _list("mocks").isdisjoint(words)
-    turns = turns_round(message) or _GOES_BACK.search(message)
-    return mocks or bool(turns) or not _list("joins").isdisjoint(words[:1])
+    return mocks or turns_round(message) or bool(_GOES_BACK.search(message))
 
 
 def turns_round(text: str) -> bool:
@@ -400,26 +389,27 @@ def turns_round(text: str) -> bool:
 def _turned(later: Sequence[str], claim: str) -> bool:
     """Do they want it otherwise by now? A word that they say all the time does not show that a message
     is about it: in a session on tests "actually, that test …" ends no rule on tests."""
-    sentences = [one for part in later for one in wording.sentences(part)]
-    if not any(_turns(one, claim) for one in sentences):
-        return False
     claimed = wording.content_stems(claim)
     said = Counter(stem for one in later for stem in wording.content_stems(one) & claimed)
     common = {stem for stem, count in said.items() if count > max(_OFTEN, _OFTEN_OF * len(later))}
-    return any(_turns(one, claim, common) for one in sentences)
+    return bool(said) and any(
+        _turns(one, claim, common) for part in later for one in wording.sentences(part)
+    )
 
 
-def _turns(later: str, claim: str, common: Collection[str] = ()) -> bool:
-    """Does a sentence take it back? An order in other words on the same thing is enough, but of two
-    that say they last ("always run the tests before a release", "… the linter …") both hold."""
-    said, claimed = wording.content_stems(later), wording.content_stems(claim)
-    shared = said & claimed
-    if shared and _TURNS.search(later) and classify(later).asks_at:
-        on_it = _ON_IT if shared.difference(common) else 2
-        return on_it * len(shared) >= len(claimed)
+def _turns(later: str, claim: str, common: Collection[str]) -> bool:
+    """Does a sentence take it back? A long one must share half of its words: "…, or is bcrypt better?" is
+    about something else. Another order on the same thing is enough, but of two that say they last
+    ("always run the tests before a release", "… the linter …") both hold."""
+    claimed = wording.content_stems(claim)
+    shared = wording.content_stems(later) & claimed
+    half = 2 * len(shared) >= len(claimed)
+    short = len(tokens(later)) <= _SHORT_TURN and bool(shared.difference(common))
     ours, theirs = classify(claim), classify(later)
-    both = ours.orders and theirs.orders and not (ours.lasts and theirs.lasts)
-    return bool(both) and len(shared) < len(claimed) <= 2 * len(shared)
+    if not shared or not (half or short) or not theirs.asks_at:
+        return False
+    both = short and ours.orders and theirs.orders and not (ours.lasts and theirs.lasts)
+    return bool(_TURNS.search(later) or (both and half and len(shared) < len(claimed)))
 
 
 def _is_polite(sentence: str) -> bool:
@@ -473,23 +463,31 @@ _WONDERS = Listed("own_words.WONDERS")
 def _stands_alone(sentence: str) -> bool:
     """Does it say by itself what it is, whatever was asked?"""
     words = tokens(sentence)
-    standing = bool(classify(sentence).keeps) or not _list("standing").isdisjoint(words)
+    kind = classify(sentence)
+    standing = kind.keeps or kind.orders or not _list("standing").isdisjoint(words)
     praise = words[0] in ("super", "great", "perfect", "nice", "prima")
-    return standing or praise or not {"i", "we", "ich", "wir", "我"}.isdisjoint(words)
+    return bool(standing or praise or _SPEAKER.search(sentence))
+
+
+def _is_answer(said: _Said, asked: str) -> bool:
+    """Does it mean something only as the answer to what was asked?"""
+    last = next(iter(wording.sentences(asked)[-1:]), "")
+    if not (last.endswith(("?", "？", ":", "：")) or asks_somebody(last)):
+        return False
+    on_it = wording.content_stems(said.text) & wording.content_stems(last)
+    little = on_it or len(tokens(said.text)) <= _SHORT_ANSWER or leans(said.text)
+    named = _ASKS_FOR.search(last) and not said.wished
+    return bool(named or (little and not _stands_alone(said.text)))
 
 
 def _with_days(sentence: str) -> str:
     """A sentence without the days that it names."""
-    for found in sorted(find_dates(sentence, _ANY_DAY), key=lambda one: -one.start):
+    for found in sorted(find_dates(sentence, date(2000, 1, 3)), key=lambda one: -one.start):
         sentence = f"{sentence[: found.start]}{_DAY}{sentence[found.end :]}"
     return sentence.replace(f"the {_DAY}", _DAY).replace(f"on {_DAY}", _DAY)
 
 
-# ---- what only explains
-
-_IS = frozenset(("is", "are", "be", "ist", "sind"))
 _JOINED = frozenset((*",;:每所", "and", "then", "und", "dann", "every", "each", "all", "any"))
-_MOST_REASON = 12  # words
 
 
 def only_explains(sentence: str) -> bool:
@@ -497,4 +495,5 @@ def only_explains(sentence: str) -> bool:
     words = tokens(sentence)
     if words[:1] and words[0] in _list("opens"):
         return _list("rules").isdisjoint(words)
-    return len(words) <= _MOST_REASON and (_JOINED | (_list("rules") - _IS)).isdisjoint(words)
+    goes_on = _JOINED | (_list("rules") - {"is", "are", "be", "ist", "sind"})
+    return len(words) <= _SHORT_TURN and goes_on.isdisjoint(words)
