@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass, field, fields
-from typing import Any, Literal, TypeAlias, cast, get_args
+from typing import Any, Literal, TypeAlias, get_args
 
 Json: TypeAlias = dict[str, Any]
 Block: TypeAlias = dict[str, Any]
@@ -67,16 +67,16 @@ def text_of(content: str | Sequence[Mapping[str, Any]]) -> str:
 
 def as_object(value: object) -> Json:
     """The value if it is an object, else an empty one: what was read from a file may be anything."""
-    return cast("Json", value) if isinstance(value, dict) else {}
+    return value if isinstance(value, dict) else {}  # pyright: ignore[reportUnknownVariableType]
 
 
 def as_list(value: object) -> list[Any]:
-    return cast("list[Any]", value) if isinstance(value, list) else []
+    return value if isinstance(value, list) else []  # pyright: ignore[reportUnknownVariableType]
 
 
 def dicts(value: object) -> list[Json]:
     """The objects of a list; anything else in it is passed over."""
-    return [cast("Json", item) for item in as_list(value) if isinstance(item, dict)]
+    return [item for item in as_list(value) if isinstance(item, dict)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,21 +1,18 @@
-"""A gateway in a thread of its own, a provider that says byte for byte what it is told to, and a client
+"""A gateway in threads of its own, a provider that says byte for byte what it is told to, and a client
 that does the same.
 """
 
 from __future__ import annotations
 
-import asyncio
 import json
 import socket
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future
 from contextlib import ExitStack, contextmanager
 from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any, Self
 
-import h11
 from tests.wire.cache import PromptCache
 from tests.wire.server import Answer, WireServer
 
@@ -27,42 +24,16 @@ from lamina.gateway.server import Gateway
 
 Json = dict[str, Any]
 WAIT = 60.0  # seconds until a test gives up
-NOTHING = h11.Request(method="POST", target="/nothing", headers=[("Host", "here")])
-
-
-class Loop:
-    """An event loop in a thread."""
-
-    def __enter__(self) -> Self:
-        self.loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self.loop.run_forever, daemon=True)
-        self._thread.start()
-        return self
-
-    def run(self, work: Any) -> Any:
-        waiting: Future[Any] = asyncio.run_coroutine_threadsafe(work, self.loop)
-        return waiting.result(WAIT)
-
-    def __exit__(self, *_: object) -> None:
-        self.loop.call_soon_threadsafe(self.loop.stop)
-        self._thread.join(WAIT)
-        self.loop.close()
 
 
 @contextmanager
 def gateway_to(url: str, desk: Callable[[], Desk] | None = None) -> Iterator[Gateway]:
-    with Loop() as loop, gateway_in(loop, url, desk) as gateway:
-        yield gateway
-
-
-@contextmanager
-def gateway_in(loop: Loop, url: str, desk: Callable[[], Desk] | None) -> Iterator[Gateway]:
     gateway = Gateway(Upstream(url), desk() if desk else None)
-    loop.run(gateway.start())
+    gateway.start()
     try:
         yield gateway
     finally:
-        loop.run(gateway.close())
+        gateway.close()
 
 
 class Provider:
@@ -231,8 +202,7 @@ class Agent:
             )
             return self.desk
 
-        self._loop = self._open.enter_context(Loop())
-        self.gateway = self._open.enter_context(gateway_in(self._loop, self.upstream, desk))
+        self.gateway = self._open.enter_context(gateway_to(self.upstream, desk))
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -268,8 +238,8 @@ class Agent:
         """Nothing is asked for so long; what the provider got meanwhile, the gateway looking once."""
         before = len(self.wire.received)
         self.now += seconds
-        self._loop.run(self.gateway.keep_warm())
-        self._loop.run(self.desk.before(NOTHING, b""))  # what is booked beside it is booked
+        self.gateway.keep_warm()
+        self.desk.catch_up()  # what is booked beside it is booked
         return [one.body for one in self.wire.received[before:]]
 
     def ledgers(self) -> list[Path]:

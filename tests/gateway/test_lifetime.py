@@ -4,7 +4,6 @@ pauses, and a short one is kept through a pause where that pays; by nothing that
 
 from __future__ import annotations
 
-import asyncio
 import json
 import threading
 from collections.abc import Iterator
@@ -99,34 +98,33 @@ def test_the_gateway_looks_by_itself(agent: Agent, monkeypatch: pytest.MonkeyPat
 def test_a_gateway_that_is_ended_just_when_such_a_request_is_answered_ends(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    begun, goes_on = threading.Event(), threading.Event()
+
     class Due:
         lives = True
 
-        async def due(self, *, there: bool) -> list[Any]:
+        def due(self, *, there: bool) -> list[Any]:
             return [(None, self)]
 
         def ended(self) -> None:
             return
 
-        async def close(self) -> None:
-            return
+        catch_up = close = ended
 
-    async def story() -> None:
-        gateway = server.Gateway(Upstream("http://a.example"), cast("Any", Due()))
-        begun, ends = asyncio.Event(), list[Any]()
+    def asked_again(request: Any, call: Any) -> None:
+        begun.set()
+        assert goes_on.wait(WAIT)
 
-        async def asked_again(request: Any, call: Any) -> None:
-            ends.append(asyncio.create_task(gateway.close()))
-            begun.set()
-
-        monkeypatch.setattr(server, "_LOOKS", 0)
-        monkeypatch.setattr(gateway, "_asked_again", asked_again)
-        await gateway.start()
-        async with asyncio.timeout(WAIT):
-            await begun.wait()
-            await ends[0]
-
-    asyncio.run(story())
+    gateway = server.Gateway(Upstream("http://a.example"), cast("Any", Due()))
+    monkeypatch.setattr(server, "_LOOKS", 0)
+    monkeypatch.setattr(gateway, "_asked_again", asked_again)
+    gateway.start()
+    assert begun.wait(WAIT)
+    ending = threading.Thread(target=gateway.close, daemon=True)
+    ending.start()
+    goes_on.set()
+    ending.join(WAIT)
+    assert not ending.is_alive()
 
 
 @pytest.mark.parametrize("there", [True, False])

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import gzip
 import hashlib
 import json
 import random
+import shutil
 import socket
+import ssl
+import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -20,7 +22,6 @@ from hypothesis import strategies as st
 from tests.examples import examples
 from tests.gateway.running import (
     WAIT,
-    Loop,
     Provider,
     answers,
     asked,
@@ -432,46 +433,44 @@ def test_a_port_that_is_taken_and_a_gateway_before_itself_are_told() -> None:
         socket.create_server(("127.0.0.1", 0)) as taken,
         pytest.raises(LaminaError, match="Can't listen"),
     ):
-        asyncio.run(Gateway(Upstream("http://a.example")).start(taken.getsockname()[1]))
+        Gateway(Upstream("http://a.example")).start(taken.getsockname()[1])
     with nobodys_port() as port, pytest.raises(LaminaError, match="this gateway itself"):
-        asyncio.run(Gateway(Upstream(f"http://127.0.0.1:{port}")).start(port))
+        Gateway(Upstream(f"http://127.0.0.1:{port}")).start(port)
 
 
-def test_a_line_that_waits_is_taken_up_without_a_pause_in_which_the_gateway_could_end() -> None:
-    async def taken_up(url: str) -> tuple[bool, bool, bool]:
-        upstream = Upstream(url)
-        peer = await upstream.connect()
-        await peer.say(h11.Request(method="GET", target="/", headers=[("Host", "here")]))
-        await peer.say(h11.EndOfMessage())
-        while not isinstance(await peer.next(), h11.EndOfMessage):
-            pass
-        await upstream.done_with(peer, last=False)
-        taking_up = asyncio.ensure_future(upstream.connect())
-        await asyncio.sleep(0)
-        at_once = taking_up.done() and taking_up.result() is peer
-        wakes = peer.wakes()
-        peer.cut()
-        return at_once, wakes, peer.wakes()
-
+def test_a_line_that_waits_is_taken_up_and_one_that_was_cut_is_not() -> None:
     with Provider(echoes) as provider:
-        assert asyncio.run(taken_up(provider.url)) == (True, True, False)
+        upstream = Upstream(provider.url)
+        peer = upstream.connect()
+        peer.say(h11.Request(method="GET", target="/", headers=[("Host", "here")]))
+        peer.say(h11.EndOfMessage())
+        while not isinstance(peer.next(), h11.EndOfMessage):
+            pass
+        upstream.done_with(peer, last=False)
+        assert upstream.connect() is peer
+        assert peer.wakes()
+        peer.cut()
+        assert not peer.wakes()
+        peer.close()
 
 
-@pytest.mark.parametrize("broke", [ConnectionResetError(), MemoryError("no room")])
-def test_a_line_that_broke_while_it_waited_is_not_taken_up(broke: Exception) -> None:
-    async def wakes() -> bool:
-        reader, writer = await asyncio.open_connection(sock=ours)
-        peer = Peer(h11.CLIENT, (reader, writer))
-        peer.since = time.monotonic()
-        reader.set_exception(broke)
-        try:
-            return peer.wakes()
-        finally:
-            peer.cut()
-
+@pytest.mark.parametrize("how", ["it ends", "it speaks", "it breaks", "it is closed here"])
+def test_a_line_that_broke_while_it_waited_is_not_taken_up(how: str) -> None:
     ours, theirs = socket.socketpair()
-    with theirs:
-        assert not asyncio.run(wakes())
+    with theirs, ours:
+        peer = Peer(h11.CLIENT, ours)
+        peer.since = time.monotonic()
+        assert peer.wakes()
+        if how == "it speaks":
+            theirs.sendall(b"HTTP/1.1 408 Too slow")
+        elif how == "it breaks":
+            ours.sendall(b"unread")
+            theirs.close()
+        elif how == "it ends":
+            theirs.shutdown(socket.SHUT_WR)
+        else:
+            ours.close()
+        assert not peer.wakes()
 
 
 TOKEN = "a-token-that-is-long-enough"
@@ -479,11 +478,11 @@ TOKEN = "a-token-that-is-long-enough"
 
 @pytest.fixture
 def guarded() -> Iterator[tuple[Provider, Gateway]]:
-    with Loop() as loop, Provider(echoes) as provider:
+    with Provider(echoes) as provider:
         gateway = Gateway(Upstream(provider.url), None, TOKEN)
-        loop.run(gateway.start(0, "0.0.0.0"))
+        gateway.start(0, "0.0.0.0")
         yield provider, gateway
-        loop.run(gateway.close())
+        gateway.close()
 
 
 @pytest.mark.parametrize("host", [b"127.0.0.1:1", b"build-host.example:8787"])
@@ -576,3 +575,70 @@ def test_another_host_needs_a_token_that_can_be_one(
         assert "20 or more" in capsys.readouterr().err
     assert main([*words, "--token-file", str(tmp_path)]) == 2
     assert "token" in capsys.readouterr().err
+
+
+@pytest.fixture
+def certificate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ssl.SSLContext:
+    """For 127.0.0.1, and trusted as programs on Node are told to."""
+    program = shutil.which("openssl")
+    if program is None:
+        pytest.skip("openssl is not installed")
+    key, proof = str(tmp_path / "key.pem"), str(tmp_path / "cert.pem")
+    named = ["-subj", "/CN=here", "-addext", "subjectAltName=IP:127.0.0.1"]
+    made = [program, "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", key, "-out", proof]
+    subprocess.run([*made, "-days", "2", *named], check=True, capture_output=True)
+    for name in ("HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("NODE_EXTRA_CA_CERTS", proof)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(proof, key)
+    return context
+
+
+def test_an_encrypted_line_serves_many_requests_whole(certificate: ssl.SSLContext) -> None:
+    lines: list[socket.socket] = []
+
+    def speak(line: socket.socket, provider: Provider) -> None:
+        lines.append(line)
+        with certificate.wrap_socket(line, server_side=True) as spoken:
+            echoes(spoken, provider)
+
+    with Provider(speak) as provider:
+        url = provider.url.replace("http://", "https://")
+        with gateway_to(url) as gateway, client_of(gateway) as line:
+            for size in (5, 700_000, 0, 70_000):
+                body = random.Random(size).randbytes(size)
+                line.sendall(request(gateway, body))
+                assert body_of(read_message(line)) == body
+    assert len(lines) == 1, "what the encryption says for itself is no answer"
+
+
+def test_a_client_that_leaves_ends_its_request_on_an_encrypted_line(
+    certificate: ssl.SSLContext,
+) -> None:
+    def speak(line: socket.socket, provider: Provider) -> None:
+        with certificate.wrap_socket(line, server_side=True) as spoken:
+            read_message(spoken)
+            provider.go_on.set()
+            if not spoken.recv(1):  # before a byte of the answer
+                provider.left.set()
+
+    with (
+        Provider(speak) as provider,
+        gateway_to(provider.url.replace("http://", "https://")) as gateway,
+    ):
+        with client_of(gateway) as line:
+            line.sendall(request(gateway, b"{}"))
+            assert provider.go_on.wait(WAIT)
+        assert provider.left.wait(WAIT)
+
+
+def test_an_answer_of_two_lengths_is_passed_on_with_the_one_that_counts() -> None:
+    head = b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n"
+    with (
+        Provider(answers(head + b"4\r\nbody\r\n0\r\n\r\n")) as provider,
+        gateway_to(provider.url) as gateway,
+    ):
+        got = asked(gateway, request(gateway, b"{}"))
+    assert b"content-length" not in got.lower()
+    assert body_of(got) == b"body"

@@ -15,6 +15,8 @@ from functools import partial
 from itertools import zip_longest
 from typing import Any, Literal, TypeAlias
 
+from msgspec import Struct
+
 from lamina.cache.prices import Price, cost, price_of
 from lamina.errors import UsageError
 from lamina.ledger.tokens import Counted, Traits, traits
@@ -258,8 +260,7 @@ class _TwoWays:
         return tuple(a - b for a, b in zip(now[0], before[0], strict=True)), counted - before[1]
 
 
-@dataclass(frozen=True, slots=True)
-class Sent:
+class Sent(Struct, frozen=True):
     """A request: its messages, as they were written and as they were sent, and what decides besides."""
 
     conversation: str
@@ -344,8 +345,7 @@ class Paper:
         return line
 
 
-@dataclass(frozen=True, slots=True)
-class Paid:
+class Paid(Struct, frozen=True):
     """One request on paper: unchanged, and as it was sent."""
 
     price: Price

@@ -10,11 +10,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING
 from uuid import uuid4
+
+import msgspec
 
 from lamina import flags as flag_reader
 from lamina.cache.account import LIFE
@@ -52,8 +54,7 @@ Replaced = dict[int, dict[int, Block]]
 _TAKE_OUT = ("tool_results", "time_clearing", "worn_clearing")  # what needs a way back
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
+class Asked(msgspec.Struct, frozen=True):
     """One request: its messages in Anthropic's form, one for one, and what decides besides."""
 
     messages: Sequence[Message]
@@ -73,14 +74,13 @@ class Asked:
     frame: tuple[Sequence[Block], Sequence[Json]] = ((), ())  # instructions and tools
 
 
-@dataclass(frozen=True, slots=True)
-class Changes:
+class Changes(msgspec.Struct, frozen=True):
     """What to send instead, by number of the message, in their order."""
 
     conversation: str
     # Blocks by their number in it: the very same object as long as they are the same.
-    replaced: Replaced = field(default_factory=dict[int, dict[int, Block]])
-    added: dict[int, list[Block]] = field(default_factory=dict[int, list[Block]])
+    replaced: Replaced = {}
+    added: dict[int, list[Block]] = {}
     life: int = 0  # seconds that its cache shall live; 0: as it is written
     left: tuple[int, int] = (0, 0)  # it left another one after so many messages, of so many
     folded: int = 0  # so many of the first messages, whose place
@@ -210,7 +210,7 @@ class Conversations:
         with self._lock:
             name, depth = self._lineages.find(asked.hashes)
             with self._opened(name or str(uuid4())) as (kept, log):
-                if kept.hashes[:depth] != asked.hashes[:depth]:
+                if kept.hashes[depth - 1 : depth] != asked.hashes[depth - 1 : depth]:
                     depth = 0  # the index names what is no longer there
                 if len(kept.hashes) == depth:
                     return self._sent(kept, log, asked)
@@ -218,10 +218,10 @@ class Conversations:
             new = str(uuid4())
             made = self._branched(new, source, depth, asked) if depth else None
             if depth and self._now() - _last_asked(source) < asked.life:
-                asked = replace(asked, warm=True)
+                asked = msgspec.structs.replace(asked, warm=True)
             with self._opened(new, made) as (kept, log):
                 changes = self._sent(kept, log, asked)
-                return replace(changes, left=(depth, len(source.hashes)))
+                return msgspec.structs.replace(changes, left=(depth, len(source.hashes)))
 
     def known(self, asked: Asked) -> Changes:
         """What was changed so far in as much of a request as was sent before. Nothing is noted."""
@@ -235,7 +235,7 @@ class Conversations:
                     return Changes("")
                 replaced = {at: blocks for at, blocks in made.replaced.items() if at < depth}
                 added = {at: blocks for at, blocks in made.added.items() if at < depth}
-                return replace(made, replaced=replaced, added=added)
+                return msgspec.structs.replace(made, replaced=replaced, added=added)
 
     def answered(
         self, name: str, usage: Usage, model: str, *, at: float = 0.0, instead: Instead = None
@@ -366,13 +366,8 @@ class Conversations:
             seen, spent = recall.in_view(state, self._memory)
             limits, now = Limits.of(self._config), self._now()
             found = recall_now(self._memory, RecallRequest("", question, now, exclude=seen), limits)
-            shown = attachments(
-                found,
-                directory=str(self._memory.store.directory),
-                now=now,
-                limits=limits,
-                room=limits.session_bytes - spent,
-            )
+            place, room = str(self._memory.store.directory), limits.session_bytes - spent
+            shown = attachments(found, directory=place, now=now, limits=limits, room=room)
         except (LaminaError, OSError) as error:
             self._tell(f"memories could not be looked up ({error})")
             return
@@ -438,6 +433,7 @@ class Conversations:
             toolbox=_ForeignTools(builtin_tools()),
         )
         talk.state.listeners.append(self._hear)
+        talk.state.ledger.marked = self._broke is not quiet
         talk.clock.move(edits.written_at(entries[-1]) if entries else 0.0)
         kept = Kept(talk, name)
         kept.saved = len(entries)
@@ -474,21 +470,22 @@ class Conversations:
     def _save(self, kept: Kept, log: LogFile | None) -> None:
         """What is new goes to disk in one step; what can't is kept in memory until it can. What was said
         comes again with the next request; what was changed in it must outlast the power, too."""
-        new = kept.talk.state.ledger.entries[kept.saved :]
+        ledger = kept.talk.state.ledger
+        new, lines, ledger.unsaved = ledger.entries[kept.saved :], ledger.unsaved, []
         if log is None or not new:
             return
         try:
+            lines = lines if lines and len(lines) == len(new) else [*map(encode, new)]
             lasting = any(entry["kind"] == "edit" for entry in new)
-            log.write(b"".join(encode(entry) + b"\n" for entry in new), lasting=lasting)
+            log.write(b"\n".join([*lines, b""]), lasting=lasting)
             kept.saved, kept.size = kept.saved + len(new), log.size
         except LedgerError as error:
             self._tell(str(error))
 
     def _hear(self, event: Event) -> None:
-        if isinstance(event, LayerFailed):
-            self._tell(f"{event.layer} failed ({event.error})")
-        elif isinstance(event, Warned):
-            self._tell(event.message)
+        if isinstance(event, LayerFailed | Warned):
+            failed = isinstance(event, LayerFailed)
+            self._tell(f"{event.layer} failed ({event.error})" if failed else event.message)
 
 
 def _last_asked(kept: Kept) -> float:

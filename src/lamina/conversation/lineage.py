@@ -33,13 +33,13 @@ def linked(digests: Iterable[bytes], seed: str = "", last: str = "") -> list[str
     return hashes
 
 
-def digest_of(message: Json) -> bytes:
+def digest_of(message: Json, *, bare: bool = False) -> bytes:
     """A hash of what a message says. Marks for the cache move from request to request, and a client's
-    own objects write out what is null: neither counts."""
+    own objects write out what is null: neither counts. `bare`: it is known to have neither."""
     said = {key: value for key, value in message.items() if key != "content"}
     content = message.get("content")
     blocks = blocks_of(content) if isinstance(content, str) else as_list(content)
-    data = _encode([_bare(said), [_block(block) for block in blocks]])
+    data = _encode([said, blocks] if bare else [_bare(said), [_block(one) for one in blocks]])
     return hashlib.blake2b(data, digest_size=16).digest()
 
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import msgspec
+from msgspec.structs import replace
 
 from lamina.conversation.bodies import HOUR, Form
 from lamina.conversation.kept import Asked, Changes
@@ -59,8 +60,7 @@ class Around:
         return len(raw) >= size and raw.startswith(self.head) and raw.endswith(self.tail)
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class Body:
+class Body(msgspec.Struct, frozen=True, eq=False):
     """A request as it is written."""
 
     raw: bytes
@@ -70,6 +70,7 @@ class Body:
     said: list[Said]
     spans: list[Span]  # of each, from there
     hashes: list[str]  # of all up to each of them, see `lineage.linked`
+    noted: list[int]  # numbers of those with a mark, or with something that another Lamina made
 
     def asked(self) -> Asked | None:
         """The request in our form."""
@@ -148,7 +149,9 @@ class Reader:
             known = {old.raw[at + start : at + end]: one for (start, end), one in rows}
         new = [known.get(data := bytes(part)) or _read(data, form) for part in raws]
         hashes += linked([one.digest for one in new], f"{form.path} ", hashes[-1] if said else "")
-        body = Body(raw, form, around, start, said + new, spans, hashes)
+        noted = [n for n in old.noted if n < same] if old is not None else []
+        noted += [n for n, one in enumerate(new, same) if one.marked or one.made_before]
+        body = Body(raw, form, around, start, said + new, spans, hashes, noted)
         self._remember(body, old)
         return body
 
@@ -181,7 +184,8 @@ def _read(raw: bytes, form: Form) -> Said:
     made = any(mark in raw for mark in _MADE_BEFORE)
     marked = any("cache_control" in block for block in dicts(value.get("content")))
     long = b'"ttl"' in raw and _LONG.search(raw) is not None
-    return Said(value, digest_of(value), made, marked, long, form.read(value))
+    bare = b"null" not in raw and b"cache_control" not in raw
+    return Said(value, digest_of(value, bare=bare), made, marked, long, form.read(value))
 
 
 def _first_message(raw: bytes, form: Form) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
 import os
 import secrets
 import signal
@@ -79,7 +78,7 @@ def run(args: argparse.Namespace) -> int:
     token = _token(args, config.secret("gateway"))
     desk = desk_for(config, **doing(args))
     gateway = gateway_to(upstream_url(args.upstream), desk, token)
-    asyncio.run(_serve(gateway, args))
+    _serve(gateway, args)
     if args.json:
         out_json(told(desk.totals))
     elif not args.quiet:
@@ -161,28 +160,28 @@ def gateway_to(url: str, desk: Desk | None, token: str = "") -> Gateway:
     except ImportError as error:
         raise UsageError(f"This needs the extra gateway: {installing('gateway')}.") from error
     with suppress(OSError, AttributeError):  # glibc: what a body takes is kept for the next one
-        for option in (-3, -1):  # M_MMAP_THRESHOLD, M_TRIM_THRESHOLD
-            ctypes.CDLL(None).mallopt(option, 4 * 2**20)
+        for option, size in ((-3, 4 * 2**20), (-1, 4 * 2**20), (-8, 1)):  # and one heap for all
+            ctypes.CDLL(None).mallopt(option, size)  # M_MMAP_THRESHOLD, M_TRIM_, M_ARENA_MAX
     gc.freeze()  # and what is loaded is not gone through in search of what is not
     gc.set_threshold(20_000, 20, 20)
     return Gateway(Upstream(url), desk, token)
 
 
-async def _serve(gateway: Gateway, args: argparse.Namespace) -> None:
-    leave = asyncio.Event()
-    for name in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(name, leave.set)
-    await gateway.start(args.port, args.host)
-    out(gateway.url)
-    sys.stdout.flush()
-    if not args.quiet:
-        observing = "changes nothing (--act does)" if not args.lifetime else "only marks caches"
-        doing = "sends less where that saves money" if args.act else observing
-        note(f"The gateway is in front of {upstream_url(args.upstream)} and {doing}.")
+def _serve(gateway: Gateway, args: argparse.Namespace) -> None:
+    leave = {signal.SIGINT, signal.SIGTERM}
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, leave)  # in all threads: here they end it
     try:
-        await leave.wait()
+        gateway.start(args.port, args.host)
+        out(gateway.url)
+        sys.stdout.flush()
+        if not args.quiet:
+            observing = "changes nothing (--act does)" if not args.lifetime else "only marks caches"
+            doing = "sends less where that saves money" if args.act else observing
+            note(f"The gateway is in front of {upstream_url(args.upstream)} and {doing}.")
+        signal.sigwait(leave)
     finally:
-        await gateway.close()
+        gateway.close()
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def told(totals: Totals) -> dict[str, float]:

@@ -6,17 +6,17 @@ it, and the failure is told once. Touches the conversations' folder and the reco
 
 from __future__ import annotations
 
-import asyncio
 import time
+from collections import deque
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
+from threading import RLock
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+from msgspec.structs import replace as struct_with
 
 from lamina.cache import lifetime
 from lamina.cache.guard import DROP_SHARE, DROP_TOKENS
@@ -142,33 +142,44 @@ class Desk:
         self._begun: dict[int, str] = {}  # hash of first words → their conversation
         self._tools: tuple[object, int] = (None, 0)  # of the last request, and their hash
         self._away = pauses.Away(talks.spend, talks.beside, self._complain, self._prices)
-        # One thread: what an answer used is booked before the next request is looked at.
-        self._beside = ThreadPoolExecutor(1, "lamina-gateway")
+        # One at a time: what an answer used is booked before the next request is looked at.
+        self._turn, self._behind = RLock(), deque[tuple[Callable[[Call], None], Call]]()
 
-    # ---- on the way; these never wait and never raise
+    # ---- on the way; these never raise
 
     def wants(self, request: h11.Request) -> bool:
         if request.method != b"POST" or any(n == b"content-encoding" for n, _ in request.headers):
             return False
         return self._form(request)[0] is not None
 
-    async def before(self, request: h11.Request, body: bytes) -> Call | None:
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._beside, self._looked_at, request, body)
+    def before(self, request: h11.Request, body: bytes) -> Call | None:
+        with self._turn:
+            self.catch_up()
+            return self._looked_at(request, body)
 
     def later(self, work: Callable[[Call], None], call: Call) -> None:
-        with suppress(RuntimeError):  # it is closed already
-            self._beside.submit(self._safely, work, call)
+        self._behind.append((work, call))
 
-    async def due(self, *, there: bool) -> list[tuple[h11.Request, Call]]:
+    def catch_up(self) -> None:
+        """Do what was left for later, now that the client has its answer."""
+        with self._turn:
+            while self._behind:
+                work, call = self._behind.popleft()
+                try:
+                    work(call)
+                except Exception as error:  # noqa: BLE001 - the answer is on its way
+                    self._complain(f"{type(error).__name__}: {error}")
+
+    def due(self, *, there: bool) -> list[tuple[h11.Request, Call]]:
         """What to send now, so that the provider keeps what it has cached."""
-        work = partial(self._away.due, self.now(), there=there)
-        due = await asyncio.get_running_loop().run_in_executor(self._beside, work)
+        with self._turn:
+            self.catch_up()
+            due = self._away.due(self.now(), there=there)
         again = lifetime.asked_again
         return [(one.head, Call(self, ANTHROPIC, again(one.body), repeats=one)) for one in due]
 
-    async def close(self) -> None:
-        await asyncio.to_thread(self._beside.shutdown)
+    def close(self) -> None:
+        self.catch_up()
         self._room.close()
 
     def _form(self, request: h11.Request) -> tuple[Form | None, bool]:
@@ -204,19 +215,21 @@ class Desk:
         if not given.get("tools") and all(m["role"] != "assistant" for m in asked.messages):
             return  # a title, a check of the quota: it has no conversation
         # Two Laminas in a row edit once, and a hook of ours has recalled what there is.
-        acts = asked.acts and bool(read.said) and not any(one.made_before for one in read.said)
+        marked = [n for n in read.noted if read.said[n].marked]
+        ours = any(read.said[n].made_before for n in read.noted)
+        acts = asked.acts and bool(read.said) and not ours
         session, own, parent = self._session(request, given)
         if (tools := given.get("tools")) is not self._tools[0]:
             self._tools = tools, hash(msgspec.json.encode(tools))
         call.frame = call.model, own, self._tools[1]
         recalls, lives = self._memory not in body, False
         if self.lives and not parent and form is ANTHROPIC:
-            lives = lifetime.ours_to_choose(body, given, (m.value for m in read.said if m.marked))
+            lives = lifetime.ours_to_choose(body, given, (read.said[n].value for n in marked))
         own_terms = {"recalls": recalls, "lives": lives, "acts": acts and self._edits}
-        asked = replace(asked, model=call.model, parent=parent, **own_terms)
+        asked = struct_with(asked, model=call.model, parent=parent, **own_terms)
         if self._compacts:
             betas = b",".join(said for name, said in request.headers if name == b"anthropic-beta")
-            asked = replace(asked, betas=betas.decode("latin-1").replace(" ", "").split(","))
+            asked = struct_with(asked, betas=betas.decode("latin-1").replace(" ", "").split(","))
         changes = self._conversations.changes(asked)
         self._away.over(changes.conversation)
         if not parent:
@@ -231,9 +244,8 @@ class Desk:
         call.messages = len(asked.messages)
         call.request = request if lives else None
         if self._acting is not None:
-            changes = self._acting.changes(replace(asked, acts=acts))
+            changes = self._acting.changes(struct_with(asked, acts=acts))
             call.thought_of = changes.conversation
-        marked = [n for n, one in enumerate(read.said) if one.marked]
         call.marks = bool(marked) or form is not ANTHROPIC or "cache_control" in given
         frame, said = (asked.frame_tokens, asked.life), (asked.hashes, asked.messages)
         sent = changes.replaced, marked, self._acts, changes.life, changes.folded
@@ -337,12 +349,6 @@ class Desk:
         else:
             whose = "the provider lost it"
         self._tell(f"{lost:,} of {expected:,} cached tokens were not read: {whose}.")
-
-    def _safely(self, work: Callable[[Call], None], call: Call) -> None:
-        try:
-            work(call)
-        except Exception as error:  # noqa: BLE001 - the answer is on its way
-            self._complain(f"{type(error).__name__}: {error}")
 
     def _complain(self, what: str) -> None:
         """Once: a disk that is full stays so, and whoever was told of it knows."""

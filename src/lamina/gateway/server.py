@@ -6,17 +6,19 @@ browser: Host and Origin are checked.
 
 from __future__ import annotations
 
-import asyncio
 import hmac
+import socket
+import time
 from contextlib import suppress
-from typing import TYPE_CHECKING, cast
+from threading import Event, Thread, current_thread
+from typing import TYPE_CHECKING
 
 import h11
 import msgspec
 
 from lamina.errors import LaminaError
 from lamina.gateway.framing import Chunked, Counted, ends_line, framing_of
-from lamina.gateway.peers import PIECE, Ear, Headers, Peer, Upstream, passed_on
+from lamina.gateway.peers import Headers, Left, Peer, Upstream, passed_on, written
 
 if TYPE_CHECKING:
     from lamina.gateway.desk import Call, Desk
@@ -27,111 +29,133 @@ _TOKEN, _KNOWN = b"x-lamina-token", b"/t/"  # it stands in this header, or first
 _ASKS = 20.0  # seconds in which somebody on a new line must ask, where strangers can come
 _UNKNOWN = 401, "This gateway needs its token: put it in the base URL, as http://HOST:PORT/t/TOKEN."
 _OWN_WISH = (b"none", b"same-origin")  # what a browser says of a request that no page made
+_ASKED = h11.Request(method="POST", target="/", headers=[("Host", "-")])
+_OVER = h11.EndOfMessage()
 _LOOKS = 5.0  # seconds between two looks at what a provider is about to forget
 _ANSWERS = 60.0  # seconds in which it must answer a request of our own
+_ENDS = 2.0  # seconds in which the clients' threads must end with the gateway
 
 
 class Gateway:
+    """A thread for each client: whoever waits, for a disk or a provider, holds nobody else up."""
+
     def __init__(self, upstream: Upstream, desk: Desk | None = None, token: str = "") -> None:
         self._upstream, self._desk, self._token = upstream, desk, token.encode()
-        self._server: asyncio.Server | None = None
+        self._listening: list[socket.socket] = []
         self._hosts: frozenset[bytes] = frozenset()
         self.port, self.url = 0, ""
-        self._open: set[asyncio.Task[None]] = set()
+        self._open: dict[Peer | None, Thread] = {}  # by client; None: who looks after pauses
+        self._ended = Event()
         self.stays = False  # the client is there for as long as we are, connected or not
 
-    async def start(self, port: int = 0, host: str = _LOCAL[0]) -> None:
+    def start(self, port: int = 0, host: str = _LOCAL[0]) -> None:
         """Listen; port 0 takes a free one. Raises LaminaError."""
+        self.port = port
         try:
-            line, loop = asyncio.StreamReaderProtocol, asyncio.get_running_loop()
-            self._server = await loop.create_server(
-                lambda: line(Ear(PIECE), self._serve), host, port
-            )
+            for kind, *_, place in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM):
+                where = (str(place[0]), self.port)
+                self._listening.append(socket.create_server(where, family=kind, backlog=100))
+                self.port = int(self._listening[0].getsockname()[1])
         except (OSError, OverflowError) as error:
+            self.close()
             raise LaminaError(f"Can't listen on {host}, port {port}: {error}.") from error
-        self.port = int(self._server.sockets[0].getsockname()[1])
         name = f"[{host}]" if ":" in host else host
         self.url = f"http://{name}:{self.port}"
         if self._upstream.is_here(self.port):
-            await self.close()
+            self.close()
             raise LaminaError(f"{self._upstream.url} is this gateway itself. Name another one.")
         names = [f"{one}:{self.port}" for one in (*_LOCAL, name)] + [*_LOCAL] * (self.port == 80)
         self._hosts = frozenset(name.encode() for name in names)
+        for listening in self._listening:
+            Thread(target=self._accept, args=(listening,), daemon=True).start()
         if self._desk is not None and self._desk.lives:
-            self._open.add(asyncio.create_task(self._look()))
+            self._open[None] = Thread(target=self._look, daemon=True)
+            self._open[None].start()
 
-    async def close(self) -> None:
+    def close(self) -> None:
         """What is under way is cut off."""
-        if self._server is not None:
-            self._server.close()
-        for task in self._open:
-            task.cancel()
-        await asyncio.gather(*self._open, return_exceptions=True)
-        await self._upstream.close()
+        self._ended.set()
+        for listening in self._listening:
+            with suppress(OSError):
+                listening.shutdown(socket.SHUT_RDWR)  # or it is waited for on
+            listening.close()
+        under_way, deadline = {**self._open}, time.monotonic() + _ENDS
+        for client in filter(None, under_way):
+            client.cut()
+        for thread in under_way.values():
+            thread.join(max(0.0, deadline - time.monotonic()))
+        self._upstream.close()
         if self._desk is not None:
-            await self._desk.close()
+            self._desk.close()
 
-    async def _look(self) -> None:
-        while True:
-            await asyncio.sleep(_LOOKS)
-            await self.keep_warm()
+    def _accept(self, listening: socket.socket) -> None:
+        while not self._ended.is_set():
+            try:
+                line, _ = listening.accept()
+                line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                Thread(target=self._serve, args=(Peer(h11.SERVER, line),), daemon=True).start()
+            except (OSError, RuntimeError):  # too many are here already, or it left again
+                self._ended.wait(0.1)
 
-    async def keep_warm(self) -> None:
+    def _look(self) -> None:
+        while not self._ended.wait(_LOOKS):
+            self.keep_warm()
+
+    def keep_warm(self) -> None:
         """Ask again what the provider is about to forget, where that pays."""
-        there = self.stays or len(self._open) > 1  # one looks after pauses, the others are clients
-        for request, call in await self._desk.due(there=there) if self._desk is not None else ():
+        there = self.stays or any(self._open)
+        for request, call in self._desk.due(there=there) if self._desk is not None else ():
             with suppress(OSError, h11.ProtocolError):
-                async with asyncio.timeout(_ANSWERS):  # wait_for can swallow the end of the gateway
-                    await self._asked_again(request, call)
+                self._asked_again(request, call)
             call.ended()
 
-    async def _asked_again(self, request: h11.Request, call: Call) -> None:
-        provider = await self._upstream.connect()
+    def _asked_again(self, request: h11.Request, call: Call) -> None:
+        provider = self._upstream.connect()
         try:
-            await self._say_whole(provider, request, call.body)
-            while not isinstance(event := await provider.next(), h11.EndOfMessage):
+            provider.limit(_ANSWERS)
+            self._say_whole(provider, request, call.body)
+            while not isinstance(event := provider.next(), h11.EndOfMessage):
                 if isinstance(event, h11.Response):
                     call.answer(event)
                 elif isinstance(event, h11.Data):
                     call.take(event.data)
         finally:
-            await provider.close()
+            provider.close()
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        client = Peer(h11.SERVER, (reader, writer))
-        self._open.add(task := cast("asyncio.Task[None]", asyncio.current_task()))
+    def _serve(self, client: Peer) -> None:
+        self._open[client] = current_thread()
+        client.limit(_ASKS if self._token else 0)
         try:
-            async with asyncio.timeout(_ASKS if self._token else None) as asks:
-                while isinstance(request := await client.next(), h11.Request):
-                    asks.reschedule(None)
-                    await self._one(client, request)
-                    if not client.rest():
-                        break
+            while not self._ended.is_set() and isinstance(request := client.next(), h11.Request):
+                if client.until:
+                    client.limit(0)
+                self._one(client, request)
+                if not client.rest():
+                    break
         except h11.RemoteProtocolError as error:
             with suppress(OSError, h11.LocalProtocolError):
-                await _say(client, error.error_status_hint, f"This is not HTTP/1.1: {error}.")
-        except asyncio.CancelledError:
-            client.cut()
-        except (OSError, h11.LocalProtocolError):
+                _say(client, error.error_status_hint, f"This is not HTTP/1.1: {error}.")
+        except (OSError, Left, h11.LocalProtocolError):
             pass
         finally:
-            self._open.discard(task)
-            await client.close()
+            client.close()
+            self._open.pop(client, None)
 
-    async def _one(self, client: Peer, came: h11.Request) -> None:
+    def _one(self, client: Peer, came: h11.Request) -> None:
         said, request = self._refusal(came), self._admitted(came)
         if said or request is None:
-            await _say(client, *(said or _UNKNOWN))
+            _say(client, *(said or _UNKNOWN))
             return
-        call, body = await self._looked_at(client, request)
+        call, body = self._looked_at(client, request)
         try:
-            provider = await self._sent(client, request, call, body)
+            provider = self._sent(client, request, call, body)
             if provider is not None:
-                with client.watched():
-                    await self._answered(client, provider, request, call)
+                provider.read_for(client)
+                self._answered(client, provider, request, call)
         finally:
-            if call is not None:
+            if call is not None and self._desk is not None:
                 call.ended()
+                self._desk.catch_up()
 
     def _refusal(self, request: h11.Request) -> tuple[int, str] | None:
         said = dict(request.headers)
@@ -160,157 +184,160 @@ class Gateway:
         version, kept = request.http_version, [one for one in said if one[0].lower() != _TOKEN]
         return h11.Request(method=request.method, target=target, headers=kept, http_version=version)
 
-    async def _looked_at(
-        self, client: Peer, request: h11.Request
-    ) -> tuple[Call | None, list[bytes]]:
+    def _looked_at(self, client: Peer, request: h11.Request) -> tuple[Call | None, list[bytes]]:
         """The request on somebody's desk, if it is for one, and what of its body was read."""
         pieces: list[bytes] = []
         if self._desk is None or not self._desk.wants(request):
             return None, pieces
         size, told = 0, int(dict(request.headers).get(b"content-length", b"0"))
         if 0 < told <= _MOST_READ and not client.talk.they_are_waiting_for_100_continue:
-            body = await client.body(told)
-            return await self._desk.before(request, body), [body]
+            body = client.body(told)
+            return self._desk.before(request, body), [body]
         while size <= _MOST_READ:
-            event = await client.next()
+            event = client.next()
             if isinstance(event, h11.EndOfMessage):
                 body = b"".join(pieces)
-                return await self._desk.before(request, body), [body]
+                return self._desk.before(request, body), [body]
             if isinstance(event, h11.Data):
                 pieces.append(bytes(event.data))
                 size += len(event.data)
         return None, pieces
 
-    async def _sent(
+    def _sent(
         self, client: Peer, request: h11.Request, call: Call | None, read: list[bytes]
     ) -> Peer | None:
         """The connection on which the request went out; None: the client was told why not."""
         try:
-            provider = await self._upstream.connect()
+            provider = self._upstream.connect()
         except OSError as error:
             why = str(error) or type(error).__name__
-            await _say(client, 502, f"{self._upstream.url} can't be reached: {why}.")
+            _say(client, 502, f"{self._upstream.url} can't be reached: {why}.")
             return None
         try:
             if call is not None:
-                await self._say_whole(provider, request, call.body)
+                self._say_whole(provider, request, call.body)
             else:
-                await self._say_piecewise(client, provider, request, read)
+                self._say_piecewise(client, provider, request, read)
         except BaseException as error:
-            provider.cut()
+            provider.close()
             if not isinstance(error, OSError):
                 raise
-            await _say(client, 502, f"{self._upstream.url} did not accept the request: {error}.")
+            _say(client, 502, f"{self._upstream.url} did not accept the request: {error}.")
             return None
         return provider
 
-    async def _say_whole(self, provider: Peer, request: h11.Request, body: bytes) -> None:
+    def _say_whole(self, provider: Peer, request: h11.Request, body: bytes) -> None:
         headers = [*passed_on(request, framed=False), (b"Content-Length", b"%d" % len(body))]
-        await provider.say(self._head(request, headers))
-        await provider.say(h11.Data(data=body))
-        await provider.say(h11.EndOfMessage())
+        target, headers = self._told(request, headers)
+        for event in (_ASKED, _OVER):  # it need only know that it was asked
+            provider.talk.send(event)
+        provider.write(written(b"%b %b HTTP/1.1" % (request.method, target), headers) + body)
 
-    async def _say_piecewise(
+    def _say_piecewise(
         self, client: Peer, provider: Peer, request: h11.Request, read: list[bytes]
     ) -> None:
-        await provider.say(self._head(request, passed_on(request)))
+        target, headers = self._told(request, passed_on(request))
+        provider.say(h11.Request(method=request.method, target=target, headers=headers))
         for piece in read:
-            await provider.say(h11.Data(data=piece))
+            provider.say(h11.Data(data=piece))
         while client.talk.their_state is h11.SEND_BODY:
-            event = await client.next()
+            event = client.next()
             if isinstance(event, h11.Data | h11.EndOfMessage):
-                await provider.say(event)
+                provider.say(event)
 
-    def _head(self, request: h11.Request, headers: Headers) -> h11.Request:
-        host = (b"Host", self._upstream.host)
+    def _told(self, request: h11.Request, headers: Headers) -> tuple[bytes, Headers]:
+        """Target and headers of a request, at the provider."""
         kept = [pair for pair in headers if pair[0].lower() != b"host"]
-        target = self._upstream.base + request.target
-        return h11.Request(method=request.method, target=target, headers=[host, *kept])
+        return self._upstream.base + request.target, [(b"Host", self._upstream.host), *kept]
 
-    async def _answered(
+    def _answered(
         self, client: Peer, provider: Peer, request: h11.Request, call: Call | None
     ) -> None:
         try:
             try:
-                answer = await _begun(client, provider)
+                answer = _begun(client, provider)
                 changed = call if call is not None and call.body is not call.original else None
                 if changed is not None and answer.status_code == 400:
-                    provider.cut()
-                    provider = await self._upstream.connect()
-                    await self._say_whole(provider, request, changed.original)
-                    answer = await _begun(client, provider)
+                    provider.close()
+                    provider = self._upstream.connect()
+                    provider.read_for(client)
+                    self._say_whole(provider, request, changed.original)
+                    answer = _begun(client, provider)
                     changed.refused(takes_original=200 <= answer.status_code < 300)
             except (h11.RemoteProtocolError, OSError) as error:
-                provider.cut()
-                await _say(client, 502, f"{self._upstream.url} gave no answer: {error}.")
+                provider.close()
+                _say(client, 502, f"{self._upstream.url} gave no answer: {error}.")
                 return
-            await _relayed(client, provider, request, answer, call)
+            _relayed(client, provider, request, answer, call)
         except BaseException:
-            provider.cut()  # and the client's line ends with half an answer on it
+            provider.close()  # and the client's line ends with half an answer on it
             raise
-        await self._upstream.done_with(provider, last=ends_line(answer))
+        self._upstream.done_with(provider, last=ends_line(answer))
 
 
-async def _relayed(
+def _relayed(
     client: Peer, provider: Peer, request: h11.Request, answer: h11.Response, call: Call | None
 ) -> None:
     if call is not None:
         call.answer(answer)
-    status, headers = answer.status_code, passed_on(answer)
-    await client.say(h11.Response(status_code=status, headers=headers, reason=answer.reason))
-    frame = framing_of(answer, request)
-    if frame is not None:
-        await _streamed(client, provider, frame, call)
+    status, headers, frame = answer.status_code, passed_on(answer), framing_of(answer, request)
+    last, client.answered = ends_line(request), True
+    if isinstance(frame, Chunked):  # then a length that was told besides does not count
+        headers = [pair for pair in headers if pair[0].lower() != b"content-length"]
+    if frame is None or last:
+        client.say(h11.Response(status_code=status, headers=headers, reason=answer.reason))
     else:
-        while not isinstance(event := await provider.next(), h11.EndOfMessage):
+        client.write(written(b"HTTP/1.1 %d %b" % (status, answer.reason), headers))
+    if frame is not None:
+        _streamed(client, provider, frame, call)
+    else:
+        while not isinstance(event := provider.next(), h11.EndOfMessage):
             if isinstance(event, h11.Data):
                 if call is not None:
                     call.take(event.data)
-                await client.say(event)
+                client.say(event)
         if call is not None:
             call.ended()
-        await client.say(event)
-    if not ends_line(request):
+        client.say(event)
+    if not last:
         client.renew(client.take_over())
 
 
-async def _streamed(
-    client: Peer, provider: Peer, frame: Counted | Chunked, call: Call | None
-) -> None:
+def _streamed(client: Peer, provider: Peer, frame: Counted | Chunked, call: Call | None) -> None:
     """Pass a body on as it comes, up to its end."""
     data, end = provider.take_over(), -1
     while end < 0:
-        if not data and not (data := await provider.read()):
+        if not data and not (data := provider.read()):
             raise h11.RemoteProtocolError("it broke off")
         try:
             said, end = frame.follow(data)
         except h11.RemoteProtocolError:
-            await client.write(data)
+            client.write(data)
             raise
         if call is not None:
             call.take(said)
             if end >= 0:
                 call.ended()  # before the client can ask again
-        await client.write(data if end < 0 else data[:end])
+        client.write(data if end < 0 else data[:end])
         data = b"" if end < 0 else data[end:]
     if not data:  # what comes after an answer belongs to nobody
         provider.renew()
 
 
-async def _begun(client: Peer, provider: Peer) -> h11.Response:
+def _begun(client: Peer, provider: Peer) -> h11.Response:
     """The head of the answer; hints that come before it are passed on."""
-    while not isinstance(event := await provider.next(), h11.Response):
+    while not isinstance(event := provider.next(), h11.Response):
         if not isinstance(event, h11.InformationalResponse):
             raise h11.RemoteProtocolError("it closed the connection")
         if event.status_code not in (100, 101):
             status, headers = event.status_code, passed_on(event)
-            await client.say(h11.InformationalResponse(status_code=status, headers=headers))
+            client.say(h11.InformationalResponse(status_code=status, headers=headers))
     return event
 
 
-async def _say(client: Peer, status: int, why: str) -> None:
+def _say(client: Peer, status: int, why: str) -> None:
     """An error of our own, in a form that all providers' clients read; the connection ends."""
-    if client.talk.our_state not in (h11.IDLE, h11.SEND_RESPONSE):
+    if client.answered or client.talk.our_state not in (h11.IDLE, h11.SEND_RESPONSE):
         return
     kind = "authentication_error" if status == 401 else "lamina_gateway"
     error = {"type": kind, "code": status, "message": f"Lamina: {why}"}
@@ -318,4 +345,4 @@ async def _say(client: Peer, status: int, why: str) -> None:
     told = [("Content-Type", "application/json"), ("Content-Length", f"{len(body)}")]
     head = h11.Response(status_code=status, headers=[*told, ("Connection", "close")])
     for event in (head, h11.Data(data=body), h11.EndOfMessage()):
-        await client.say(event)
+        client.say(event)

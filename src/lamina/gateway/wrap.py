@@ -6,10 +6,10 @@ touched. What the gateway has to say waits for the end: the screen is the agent'
 from __future__ import annotations
 
 import argparse
-import asyncio
 import os
 import shutil
 import signal
+import subprocess
 import sys
 from typing import TYPE_CHECKING
 
@@ -60,7 +60,7 @@ def run(args: argparse.Namespace) -> int:
     if args.lifetime and args.act and not args.quiet:
         note("Lamina: during pauses, Lamina may send requests of its own (--lifetime).")
     back = _way_back(config, str(desk.folder)) if args.act else None
-    code = asyncio.run(_wrapped(gateway, launch, [program, *args.behind], back))
+    code = _wrapped(gateway, launch, [program, *args.behind], back)
     if args.json:
         out_json({**told(desk.totals), "exit": code})
     elif not args.quiet:
@@ -77,20 +77,17 @@ def _way_back(config: Config, folder: str) -> Back:
     return folder, [sys.executable, "-P", "-m", "lamina.cli.main", *served]
 
 
-async def _wrapped(gateway: Gateway, launch: Launch, command: list[str], back: Back | None) -> int:
-    await gateway.start()
+def _wrapped(gateway: Gateway, launch: Launch, command: list[str], back: Back | None) -> int:
+    gateway.start()
     program, *rest = command
     own = launch.environment(gateway.url, back)
-    environment = {**os.environ, **kept_off_proxies(os.environ), **own}
+    env = {**os.environ, **kept_off_proxies(os.environ), **own}
     try:
-        child = await asyncio.create_subprocess_exec(
-            program, *launch.arguments(gateway.url, back), *rest, env=environment
-        )
-        loop = asyncio.get_running_loop()
+        child = subprocess.Popen([program, *launch.arguments(gateway.url, back), *rest], env=env)
         for name in (signal.SIGTERM, signal.SIGHUP):
-            loop.add_signal_handler(name, child.send_signal, name)
-        loop.add_signal_handler(signal.SIGINT, lambda: None)  # the terminal tells the child itself
-        code = await child.wait()
+            signal.signal(name, lambda name, _: child.send_signal(name))
+        signal.signal(signal.SIGINT, lambda _name, _: None)  # the terminal tells the child itself
+        code = child.wait()
     finally:
-        await gateway.close()
+        gateway.close()
     return code if code >= 0 else 128 - code

@@ -13,13 +13,14 @@ import warnings
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from inspect import iscoroutinefunction
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from anyio.to_thread import run_sync
+from msgspec.structs import replace
 
 from lamina.conversation.bodies import FORMS, Form, once, plain
 from lamina.conversation.kept import Conversations

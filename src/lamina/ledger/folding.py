@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from operator import eq
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from lamina.messages import Block, Json, as_object, dicts, text_of
 
@@ -24,7 +24,8 @@ TELLING = 12  # characters that a line has at least to be looked up by
 PLACES = 6  # of the same line that are tried, the latest first
 SHOWN = 40  # characters of a line that is quoted to find a place
 _NUMBER_ENDS = ("→", "\t")
-_NUMBERED = re.compile(r" *([0-9]{1,7})[→\t]")  # what Read, or `cat -n`, puts before a line
+# What Read, or `cat -n`, puts before a line, and the rest of it.
+_NUMBERED = re.compile(r"^(?: *([0-9]{1,7})[→\t])?(.*)", re.MULTILINE)
 _SEARCHED = re.compile(r":\d+:")  # what a search puts between a path and its words
 _OWN: Key = (-1, -1)
 
@@ -39,15 +40,11 @@ class _Lines:
 
     @classmethod
     def of(cls, label: str, text: str) -> _Lines:
-        raw = text.split("\n")
         if not any(end in text for end in _NUMBER_ENDS):
+            raw = text.split("\n")
             return cls(label, raw, [0] * len(raw))
-        numbers, bare, numbered = list[int](), list[str](), _NUMBERED.match
-        for line in raw:
-            found = numbered(line)
-            numbers.append(int(found[1]) if found else 0)
-            bare.append(line[found.end() :] if found else line)
-        return cls(label, bare, numbers)
+        found = _NUMBERED.findall(text)
+        return cls(label, [bare for _, bare in found], [int(n) if n else 0 for n, _ in found])
 
     def named(self, first: int, count: int) -> str:
         """`lines 10-40`, where the lines have numbers; others may follow at the end."""
@@ -74,12 +71,11 @@ class Folded:
     needs: tuple[Key, ...]  # blocks that must stay in the view as they are
 
 
-@dataclass(frozen=True, slots=True)
-class _Match:
+class _Match(NamedTuple):
     key: Key
     start: int  # in the new text
     place: int  # in the other one
-    count: int
+    lines: int
 
 
 class Folding:
@@ -152,6 +148,11 @@ class Folding:
         lent = self._before is not None and any(map(self._places_of, telling))
         return lent or any(map(eq, bare, bare[1:]))
 
+    def known_lines(self, bare: list[str]) -> set[str]:
+        """Those of a text that stand somewhere in the view."""
+        own = self._places.keys() & bare
+        return own if self._before is None else {*filter(self._places_of, bare)}
+
     def best(self, work: _Work, at: int, end: int) -> _Match | None:
         """The longest run of lines from `at` on, or a little before, that stands in a block."""
         best: _Match | None = None
@@ -159,7 +160,7 @@ class Folding:
             if not work.stands(key):
                 continue
             found = _run(work.lines.bare, at, end, self._known[key].bare, place, key)
-            if best is None or found.count > best.count:
+            if best is None or found.lines > best.lines:
                 best = found
         return best
 
@@ -200,28 +201,33 @@ class _Work:
 
     def run(self) -> list[str]:
         at = shown_from = 0  # lines before `shown_from` are done
-        bare = self.lines.bare
+        bare, raw, own, out = self.lines.bare, self._raw, self._own, self._out
+        elsewhere = self._folding.known_lines(bare)
         while at < len(bare):
-            match = self._match(at, shown_from) if len(bare[at].strip()) >= TELLING else None
+            words = bare[at]
+            telling = len(words) >= TELLING and len(words.strip()) >= TELLING
+            match = None
+            if telling and (words in elsewhere or words in own):
+                match = self._match(at, shown_from)
             line = self._line_for(match) if match else ""
             if match and self._size(match) - len(line) >= self._folding.least:
-                del self._out[len(self._out) - (at - match.start) :]
-                self._out.append(line)
+                del out[len(out) - (at - match.start) :]
+                out.append(line)
                 if match.key != _OWN:
                     self.needs.append(match.key)
-                at = shown_from = match.start + match.count
+                at = shown_from = match.start + match.lines
                 continue
-            same = self._repeats(at)
+            same = self._repeats(at) if at + 1 < len(raw) and raw[at] == raw[at + 1] else 0
             said = f"[the line above {same:,} times more]" if same else ""
-            if same and (len(self._raw[at]) + 1) * same - len(said) >= self._folding.least:
-                self._out += [self._raw[at], said]
+            if same and (len(raw[at]) + 1) * same - len(said) >= self._folding.least:
+                out += [raw[at], said]
                 at = shown_from = at + same + 1
                 continue
-            if len(bare[at].strip()) >= TELLING:
-                self._own.setdefault(bare[at], at)
-            self._out.append(self._raw[at])
+            if telling:
+                own.setdefault(words, at)
+            out.append(raw[at])
             at += 1
-        return self._out
+        return out
 
     def _match(self, at: int, shown_from: int) -> _Match | None:
         match = self._folding.best(self, at, shown_from)
@@ -237,22 +243,22 @@ class _Work:
             ):
                 break
             count += 1
-        if match is None or count > match.count:
+        if match is None or count > match.lines:
             return _Match(_OWN, at, place, count)
         return match
 
     def _size(self, match: _Match) -> int:
-        return sum(len(line) + 1 for line in self._raw[match.start : match.start + match.count])
+        return sum(len(line) + 1 for line in self._raw[match.start : match.start + match.lines])
 
     def _line_for(self, match: _Match) -> str:
         own = match.key == _OWN
         other = self.lines if own else self._folding.lines_of(match.key)
         label = "this text" if own else other.label
-        new = self.lines.named(match.start, match.count)
-        old = other.named(match.place, match.count)
-        what = new or f"{match.count} line{'s' * (match.count > 1)}"
+        new = self.lines.named(match.start, match.lines)
+        old = other.named(match.place, match.lines)
+        what = new or f"{match.lines} line{'s' * (match.lines > 1)}"
         if not old:
-            return f"[{what} as in {label} above, {other.quoted(match.place, match.count)}]"
+            return f"[{what} as in {label} above, {other.quoted(match.place, match.lines)}]"
         if old == new:
             return f"[{what} as in {label} above]"
         return f"[{what} as {old} of {label} above]"

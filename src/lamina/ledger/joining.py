@@ -119,7 +119,7 @@ class Joiner:
 
     def update(self, rows: Sequence[Row], changed: int) -> None:
         """Rows from `changed` on are new or different, or rows were taken away there."""
-        if changed == self._seen and self._more_words(rows):
+        if changed == self._seen and (self._next_run(rows) or self._more_words(rows)):
             return
         runs = self._runs
         if changed == self._seen:  # nothing but new rows: the last answer's calls may close
@@ -135,6 +135,27 @@ class Joiner:
             return
         runs.cut(base + same)
         self._join(fresh[same:])
+
+    def _next_run(self, rows: Sequence[Row]) -> bool:
+        """Behind a run that stays as it is another one begins. False if it is not so simple."""
+        last, new = self._runs[-1] if self._runs else None, rows[self._seen :]
+        role = new[0].role if new else ""
+        answers, calls = role == "assistant", _calls(last.content) if last is not None else []
+        if last is None or not last.content or not new or role == last.role:
+            return False
+        if (answers and self.open) or any(row.role != role for row in new):
+            return False
+        blocks = [row.block for row in new]
+        if answers:
+            content = _clean_answer(blocks, set(), keep_open=True)
+            self.open = _calls(content)
+        else:
+            content = _clean_question(blocks, calls)
+            came = {str(b.get("tool_use_id")) for b in blocks if b.get("type") == "tool_result"}
+            self.open = [call for call in calls if call not in came]
+        self._join([Run(self._seen, role, content)])
+        self._seen = len(rows)
+        return True
 
     def _more_words(self, rows: Sequence[Row]) -> bool:
         """The user says more in the last message: only that grows. False if it is not so simple."""

@@ -39,6 +39,8 @@ from lamina.messages import (
 class Ledger:
     def __init__(self, file: log.LogFile | None, now: Callable[[], float]) -> None:
         self.problems: Sequence[log.Problem] = ()
+        self.marked = True  # False: nobody will ask what its requests have marked for the cache
+        self.unsaved: list[bytes] | None = None  # lines, for whoever writes them to a file itself
         self.projection = Projection()
         self.seen = -1  # position of the last entry that the model was shown
         self._file = file
@@ -201,6 +203,8 @@ class Ledger:
                 lines.append(line)
             if self._file is not None:
                 self._file.write(b"\n".join(lines) + b"\n")
+            elif self.unsaved is not None:
+                self.unsaved += lines
         except BaseException:
             self._roll_back(start)
             raise
@@ -213,10 +217,7 @@ class Ledger:
             "parentUuid": self.head,
             "ts": _stamp(self._now()),
         }
-        for key, item in value.items():
-            if key not in stamped:
-                stamped[key] = item
-        return stamped
+        return {**stamped, **value, **stamped}
 
     def _check(self, entry: Json) -> None:
         if entry["uuid"] in self.projection.position:
@@ -282,6 +283,8 @@ class Ledger:
         if entry.get("purpose") not in ("main", "agent"):
             return
         self.seen = max(self.seen, self.projection.position.get(str(entry.get("head")), -1))
+        if not self.marked:
+            return
         messages = self.projection.messages
         self._marks = self._marks_for(messages)
         self._marks.sent(int(entry.get("blocks") or 0))
