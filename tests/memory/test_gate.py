@@ -16,7 +16,8 @@ from tests.examples import examples
 
 from lamina import prompts
 from lamina.memories import MEMORY_TYPES, Evidence, Memory, Proposal, Verdict, Writer
-from lamina.memory.gate import GateContext, decide, decide_index
+from lamina.memory.gate import GateContext, decide
+from lamina.memory.index_gate import decide_index
 from lamina.memory.naming import title_of, why_bad_name
 from lamina.memory.topics import read_topic
 from lamina.messages import Origin
