@@ -456,11 +456,11 @@ def test_what_the_user_says_is_not_hidden_in_a_quotation() -> None:
 
 def test_a_quotation_that_is_quoted_again_is_known_already() -> None:
     body = "The harbour master of the third dock answers on channel 12."
-    there = replace(
-        fact("project_dock.md", body, description=body), extra={"quoted_from": "tool"}
-    )
+    there = replace(fact("project_dock.md", body, description=body), extra={"quoted_from": "tool"})
     read = ledger([("tool", body)], memories=[there])
-    again = proposal(body, path="project_b.md", type="project", name="", description=body, body=body)
+    again = proposal(
+        body, path="project_b.md", type="project", name="", description=body, body=body
+    )
     assert decide(again, read).decision == "refuse"
 
 

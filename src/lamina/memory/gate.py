@@ -403,8 +403,9 @@ def _as_quotation(
 ) -> tuple[str, str]:
     """What nobody typed is a quotation, unless it only restates what the user did: a file of its own, for
     what speaks takes none in, and what the user `told` must not be hidden in one."""
-    # A program and a teammate answer for what they say.
-    if new.writer not in ("agent", "extraction", "dream"):
+    # A program and a teammate answer for what they say; what a dream tidies passed here before.
+    dreamt = new.writer == "dream"
+    if new.writer not in ("agent", "extraction") and not (dreamt and new.evidence):
         return "", origin
     old = context.known.get(new.path)
     text = "\n".join(line for line in text.splitlines() if not context.says(line))
@@ -418,7 +419,7 @@ def _as_quotation(
         return "", origin
     if old is not None:
         return f"nobody typed it, and {new.path} is shown unasked", origin
-    return ("nobody typed it", origin) if new.writer == "dream" else ("", as_quoted(origin))
+    return ("nobody typed it", origin) if dreamt else ("", as_quoted(origin))
 
 
 def _why_ask(proposal: Proposal, context: GateContext, _forgotten: str) -> tuple[str, str]:
