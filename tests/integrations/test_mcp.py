@@ -320,7 +320,9 @@ def test_where_prompts_are_known_a_fact_that_none_bears_out_waits(
     (prompts,) = typed_prompts.folder_of(config).glob("*.jsonl")
     os.utime(prompts, (0, 0))  # typed long ago, in a session that is over
     assert "quotation" in _saved(calls, "The test relay is called osprey.", "project")
-    assert "quotation" in _saved(calls, f"{sly} Since May.", "project"), "nor with no session at all"
+    assert "quotation" in _saved(calls, f"{sly} Since May.", "project"), (
+        "nor with no session at all"
+    )
     found = calls.call("recall", {"query": "the test relay"})[0]
     assert "Quotation from an assistant" in found
     calls.close()

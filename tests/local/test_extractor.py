@@ -1075,9 +1075,7 @@ def test_what_shall_be_forgotten_is_no_part_of_what_is_kept(said: str, words: st
 
 
 @pytest.mark.spec("L5.8")
-def test_a_fact_in_the_users_own_words_is_kept_as_their_message_where_it_would_not_speak() -> (
-    None
-):
+def test_a_fact_in_the_users_own_words_is_kept_as_their_message_where_it_would_not_speak() -> None:
     said = "I agreed with Ana to limit calls after 7 PM from June 5, is that a good idea?"
     found, gate = only(typed(said, uuid="u")), trusting(said)
     store: Any = Judging(gate)

@@ -31,7 +31,9 @@ def _dates(quote: str, session: str, entry: str) -> Sequence[str]:
 
 
 @pytest.mark.spec("L5.6", "L5.8")
-@pytest.mark.parametrize(("day", "origin"), [("2026-11-20", "typed"), ("2026-11-27", "quoted from assistant")])
+@pytest.mark.parametrize(
+    ("day", "origin"), [("2026-11-20", "typed"), ("2026-11-27", "quoted from assistant")]
+)
 def test_a_date_counts_as_typed_only_if_it_follows_from_what_was_typed(
     day: str, origin: str
 ) -> None:
