@@ -323,14 +323,14 @@ class TurnIndex:
         likeness = self._vectors.near(weighed)
         near = np.maximum(likeness - np.float32(_LIKENESS_FROM), np.float32(0))
         near_by = np.append(text, np.float32(0))  # a turn that is not there is at -1
-        before = near_by[columns.before]
+        before, after, before2, after2 = (
+            near_by.take(places, mode="wrap")
+            for places in (columns.before, columns.after, columns.before2, columns.after2)
+        )
         session = self._by_session(weighed, columns)
         found = {  # None: nothing in the question speaks of it
             "text": text,
-            "beside": before
-            + near_by[columns.after]
-            + near_by[columns.before2]
-            + near_by[columns.after2],
+            "beside": before + after + before2 + after2,
             "answer": before * columns.answering,
             "session": session,
             "speaker": self._spoken(named, columns),
@@ -425,7 +425,7 @@ class TurnIndex:
             found = self._postings.find(term, _TEXT)
             holders = 0
             if found is not None:
-                counts = np.bincount(columns.session[found[0]], found[1], sessions)
+                counts = np.bincount(columns.session.take(found[0]), found[1], sessions)
                 holders = int(np.count_nonzero(counts))
                 gain = _SESSION.gain(weight * rarity(holders, sessions))
                 total += gain * (counts / (counts + norm)).astype(np.float32)
