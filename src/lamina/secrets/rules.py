@@ -184,7 +184,7 @@ def _by_name() -> Iterator[Rule]:
 
 # Bytes for one pattern: hundreds are kept, and with RE2's own 8 MB each grows. A long one is tried on
 # every other text and is several times slower if it has to forget what it worked out.
-_ROOM, _MORE_ROOM, _LONG_PATTERN = 1 << 20, 8 << 20, 280
+_ROOM, _MORE_ROOM, _LONG_PATTERN = 1 << 20, 8 << 20, 500
 
 
 @lru_cache(maxsize=4096)

@@ -171,7 +171,7 @@ def _quarrels(
     """Places of two sentences, the later first, the memories that they stand in, and the reason."""
     sentences = [one for one in spoken if not _KEYED.match(one)]
     about = [_about(_plain_words(_stripped(one)[1])) for one in sentences]
-    apart = lru_cache(maxsize=8192)(_taken_apart)  # few sentences are like another, some like many
+    apart = lru_cache(maxsize=4096)(_taken_apart)  # few sentences are like another, some like many
     poles = wording.stems_of(_POLES)
     for first, second, _ in alike_pairs(about, _ALIKE, apart=_MOST_APART):
         mine, theirs = {*about[first]} - poles, {*about[second]} - poles

@@ -12,7 +12,6 @@ import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import chain
-from typing import cast
 
 from lamina.text.lists import Listed
 
@@ -93,18 +92,16 @@ def _stemmer() -> Callable[[list[str]], list[str]]:
     return Stemmer.Stemmer("english").stemWords  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
 
 
-class _Stems(dict[bytes, str | tuple[str, ...]]):
-    """What stands between two spaces comes to: a stem, "" if it says nothing, or several, as do the pairs
-    of a script without spaces. Each is taken apart once, and all texts share one copy of its stem."""
+class _Stems(dict[bytes, Sequence[str]]):
+    """The stems of what stands between two spaces: one, none if it says nothing, or several. Each is
+    taken apart once, and all texts share one copy of its stems."""
 
-    def __missing__(self, run: bytes) -> str | tuple[str, ...]:
-        found = (
-            *dict.fromkeys(chain.from_iterable(map(_stems_of_word, words(run.decode(*_ANY))))),
-        )
+    def __missing__(self, run: bytes) -> Sequence[str]:
         if len(self) > _MOST_WORDS:
             self.clear()
-        self[run] = kept = "" if not found else sys.intern(found[0]) if len(found) == 1 else found
-        return kept
+        said = (stem for word in words(run.decode(*_ANY)) for stem in _stems_of_word(word))
+        found = self[run] = tuple(map(sys.intern, said))
+        return found
 
 
 def _stems_of_word(word: str) -> Sequence[str]:
@@ -136,12 +133,7 @@ def stems_of(words: Iterable[str]) -> frozenset[str]:
 
 
 def _gathered(runs: Iterable[bytes]) -> frozenset[str]:
-    found = set(map(_stems.__getitem__, runs))
-    found.discard("")
-    if tuple not in set(map(type, found)):  # as in most texts: not worth a look at each
-        return frozenset(cast("set[str]", found))
-    stems = [one for one in found if isinstance(one, str)]
-    return frozenset(chain(stems, *(some for some in found if not isinstance(some, str))))
+    return frozenset(chain.from_iterable(map(_stems.__getitem__, runs)))
 
 
 _short_stems = lru_cache(maxsize=2_048)(_distinct_stems)
