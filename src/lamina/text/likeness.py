@@ -67,19 +67,7 @@ _UNITS = frozenset(
     monate""".split()  # noqa: SIM905 - a word list
 )
 _LIMITS = frozenset(
-    [
-        "max",
-        "min",
-        "limit",
-        "limited",
-        "most",
-        "least",
-        "maximum",
-        "minimum",
-        "every",
-        "exactly",
-        "threshold",
-    ]
+    "max min limit limited most least maximum minimum every exactly threshold".split()  # noqa: SIM905 - a word list
 )
 _ASIDE = re.compile(r"\((?:was|war|previously|updated|vorher)[^()]*\)|\[\[[^\]]*\]\]|\]\([^)]*\)")
 _LABELLED = re.compile(r"#\d+|\b[A-Za-z]+-\d[\w-]*|\b[A-Z]+\d+\b|\b[A-HJ-Z]\b(?!['’])")
