@@ -100,9 +100,9 @@ class Asked:
 
     def best(self, weights: Mapping[str, float]) -> set[int]:
         rows = dict(zip(PARTS, self.parts, strict=True))
-        parts = turns.weighed_parts(rows, weights, weights[BRIEF], self.talk.terms)
         asked_for = np.where(self.others, weights[OTHER], 1).astype(np.float32)
-        total = turns.with_what_they_answer(parts, self.talk.replies_to, asked_for)
+        about = self.talk.terms, self.talk.replies_to, asked_for
+        total = turns.WeighedParts.of(rows, weights, weights[BRIEF], *about).total
         return set(np.argsort(-total, kind="stable")[:5].tolist())
 
 
@@ -121,31 +121,24 @@ def corpora(name: str) -> list[tuple[Corpus, Sequence[Question]]]:
 def work_out(
     corpus: Corpus, questions: Sequence[Question], meanings: Meanings | None = None
 ) -> list[Asked]:
-    """The parts as session search itself works them out, all weights 1."""
+    """The parts as session search itself works them out, before any weight."""
     index = session_index(corpus.items)
     index.meanings = meanings
     places = {item.id: place for place, item in enumerate(corpus.items)}
     latest = max(item.said for item in corpus.items) + DAY
     found: list[Asked] = []
-    shipped = turns.WEIGHTS, turns.OTHER_ROLE, turns.BRIEF, turns.REPLY
-    turns.WEIGHTS, turns.OTHER_ROLE = dict.fromkeys(PARTS, 1.0), 1.0
-    turns.BRIEF, turns.REPLY = inf, (1.0, 0.0)
-    talk = Talk(index._arrays().terms, index._arrays().replies_to)
-    try:
-        for question in questions:
-            scored = index._ask(question.text, question.asked or latest)
-            parts = np.zeros((len(PARTS), len(corpus.items)), dtype=np.float32)
-            if scored is not None:
-                for row, name in enumerate(PARTS):
-                    parts[row] = scored.parts.get(name, 0.0) * (scored.total > 0)
-            turns.OTHER_ROLE = 0.0
-            others = index._asked_for(question.text)[index._arrays().speaker] == 0
-            turns.OTHER_ROLE = 1.0
-            expected = frozenset(places[id_] for id_ in question.expected)
-            spoken = {p for p in expected if corpus.items[p].speaker == "assistant"}
-            found.append(Asked(talk, parts, others, expected, frozenset(spoken)))
-    finally:
-        turns.WEIGHTS, turns.OTHER_ROLE, turns.BRIEF, turns.REPLY = shipped
+    columns = index._arrays()
+    talk = Talk(columns.terms, columns.replies_to)
+    for question in questions:
+        scored = index._ask(question.text, question.asked or latest)
+        parts = np.zeros((len(PARTS), len(corpus.items)), dtype=np.float32)
+        if scored is not None:
+            for row, name in enumerate(PARTS):
+                parts[row] = scored.parts.found.get(name, 0.0) * (scored.parts.total > 0)
+        others = index._asked_for(question.text)[columns.speaker] < 1
+        expected = frozenset(places[id_] for id_ in question.expected)
+        spoken = {p for p in expected if corpus.items[p].speaker == "assistant"}
+        found.append(Asked(talk, parts, others, expected, frozenset(spoken)))
     return found
 
 

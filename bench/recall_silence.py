@@ -78,7 +78,8 @@ def signs(index: TurnIndex, corpus: Corpus, text: str, now: float) -> tuple[list
     asked, columns = index._ask(text, now), index._arrays()
     if asked is None or asked.meant is None:
         return [0.0] * len(_SIGNS), []
-    best = np.argsort(-asked.total, kind="stable")[:5].tolist()
+    total = asked.parts.total
+    best = np.argsort(-total, kind="stable")[:5].tolist()
     place = best[0]
     content = {
         term: weight
@@ -92,19 +93,20 @@ def signs(index: TurnIndex, corpus: Corpus, text: str, now: float) -> tuple[list
     around = set[str]().union(*(index._postings.holds(one, keys) for one in beside))
     missing = max((weight for term, weight in weighed.items() if term not in around), default=0.0)
     people = set[int]().union(*(columns.named[term] for term in asked.named))
-    theirs, words = np.isin(columns.speaker, list(people)), asked.parts["text"]
+    theirs = np.isin(columns.speaker, list(people))
+    words = asked.parts.found["text"] * asked.parts.counts
     apart = bool(people) and theirs.any() and not theirs.all()
     wants = _AMOUNT.search(text)
     found = {
         "covered": sum(weighed.get(term, 0.0) for term in held) / sum(weighed.values()),
         "rarest": -missing / max(weighed.values()),
         "owner": float(words[theirs].max() - words[~theirs].max()) if apart else 0.0,
-        "session": float(asked.parts["session"][place]),
+        "session": asked.parts.at(place)["session"],
         "likeness": float(asked.likeness[place]),
         "cosine": float(asked.meant.max()),
         "stands_out": float((asked.meant.max() - asked.meant.mean()) / (asked.meant.std() + 1e-6)),
         "slot": 0.0 if not wants else 1.0 if _NUMBER.search(corpus.items[place].text) else -1.0,
-        "margin": float(1 - asked.total[best[1:]].mean() / max(asked.total[place], 1e-9)),
+        "margin": float(1 - total[best[1:]].mean() / max(total[place], 1e-9)),
     }
     return [found[name] for name in _SIGNS], best
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import Any
 
 import numpy as np
@@ -60,6 +62,34 @@ def test_a_likeness_does_not_depend_on_where_a_row_stands(
     assert together == apart
     assert likeness(table[::-1].copy(), asked).tolist() == together[::-1]
     assert all(-1.01 <= value <= 1.01 for value in together)
+
+
+@pytest.mark.parametrize("many", [0, 1, 127, 128, 129, 1_000])
+def test_a_likeness_is_exact_however_many_rows_there_are(many: int) -> None:
+    whole = np.arange(many * DIMENSIONS).reshape(many, DIMENSIONS) % 997 - 498
+    asked = np.arange(DIMENSIONS) % 7 - 3
+    found = likeness(whole.astype(np.float32), asked.astype(np.float32))
+    assert (
+        found.tolist() == ((whole @ asked).astype(np.float32) * np.float32(1 / 4_000**2)).tolist()
+    )
+
+
+_ALONE = """
+import time, numpy as np
+from lamina.local.embedder import DIMENSIONS, likeness
+rows, asked = np.ones((10_000, DIMENSIONS), np.float32), np.ones(DIMENSIONS, np.float32)
+before = time.process_time() - time.thread_time()
+for _ in range(300):
+    likeness(rows, asked)
+print(time.process_time() - time.thread_time() - before)
+"""
+
+
+def test_a_likeness_keeps_no_other_thread_busy() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", _ALONE], capture_output=True, text=True, check=True
+    )
+    assert float(done.stdout) < 0.01
 
 
 def test_a_table_of_one_s_own_can_be_used() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import unicodedata
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +14,7 @@ from hypothesis import strategies as st
 from lamina.errors import GateRefused
 from lamina.memory.file_store import FileStore
 from lamina.testing import a_memory
-from lamina.text.wording import read_under, sentences
+from lamina.text.wording import content_stems, read_under, sentences, words
 
 
 @pytest.mark.parametrize(
@@ -80,3 +82,12 @@ def test_what_was_cancelled_by_its_place_is_read_with_that() -> None:
         "Everything above is off.",
     )
     assert read_under(["Ask me first.", "", "Use tabs."])[0] == ()
+
+
+@given(st.text(st.sampled_from("aBzß0_'’—… \n\u00a0é́ﬁ½İ漢字한=\u0338-.s"), max_size=24))
+def test_words_are_what_the_pattern_finds_in_the_folded_text(text: str) -> None:
+    folded = unicodedata.normalize("NFKC", text).casefold()
+    found = re.findall(r"[^\W_]+(?:['’][^\W_]+)*", folded)
+    assert words(text) == [word.replace("’", "'") for word in found]
+    stems = [content_stems(word) for word in found]
+    assert content_stems(text) == frozenset[str]().union(*stems)

@@ -154,7 +154,7 @@ def _doubt_what_the_index_lost(working: WorkingSet, tidy: TidyIndex) -> None:
 def drop_replaced(working: WorkingSet) -> bool:
     """One pass; whether anything changed."""
     changed = False
-    for one, first, other, second in list(_pairs(working)):
+    for one, first, other, second in _pairs(working):  # as they were, whatever changes meanwhile
         older, newer = (one, other) if stamp(one) < stamp(other) else (other, one)
         old, new = (first, second) if older is one else (second, first)
         current = working.get(older.path)

@@ -104,6 +104,7 @@ class Bm25:
                 slots, counts = (
                     found[0] if len(found) == 1 else map(np.concatenate, zip(*found, strict=True))
                 )
+                slots = slots.astype(np.intp)  # once, not at each use
                 gains = field.gain(weight) * counts / (counts + self._norms[number][slots])
                 if not others:
                     total[slots] += gains
@@ -309,16 +310,15 @@ def best_first(scores: Floats, id_of: Callable[[int], str]) -> Iterator[int]:
     """Places with a score above 0, no more of them sorted than somebody takes. The order depends on
     scores and ids alone, never on places, so an index that grew in another order answers the
     same."""
-    left = np.flatnonzero(scores > 0)
-    take = _FIRST_TAKE
-    while len(left):
-        values = scores[left]
-        chosen = values >= _line(values, take)
-        ranked = zip((-values[chosen]).tolist(), left[chosen].tolist(), strict=True)
+    take, above, line = _FIRST_TAKE, math.inf, math.inf
+    while line > 0:
+        line = _line(scores, take)
+        least = max(line, np.finfo(np.float32).tiny)
+        places = np.flatnonzero((scores >= least) & (scores < above))
+        ranked = zip((-scores[places]).tolist(), places.tolist(), strict=True)
         for _, slot in sorted(ranked, key=lambda pair: (pair[0], id_of(pair[1]))):
             yield slot
-        left = left[~chosen]
-        take *= 8
+        take, above = take * 8, line
 
 
 def promising(scores: Floats) -> Numbers:

@@ -33,7 +33,7 @@ from lamina.text.lists import words
 from lamina.text.terms import spaced, terms
 
 _TEXT, _DATE = 0, 1
-_FIELDS = (Field(), Field(length=0.0))
+_FIELDS = 2
 _SESSION = Field()
 _ROLES = frozenset({"user", "assistant", "human", "system", "tool", "agent", "model"})
 
@@ -98,22 +98,75 @@ class _Columns:
 
 
 @dataclass(frozen=True, slots=True)
+class WeighedParts:
+    """What was found of every turn, by part and place, and what all of it is worth together."""
+
+    found: Mapping[str, Floats]
+    weights: Mapping[str, float]
+    around: Floats  # what the parts of what stands around count: by how brief the talk is
+    counts: Floats  # by who is asked for, and less for an answer's own words
+    answered: Floats  # what an answer gets of what it answers
+    total: Floats
+
+    @classmethod
+    def of(
+        cls,
+        found: Mapping[str, Floats],
+        weights: Mapping[str, float],
+        brief: float,
+        terms: Floats,
+        replies_to: Places,
+        asked_for: Floats,
+    ) -> WeighedParts:
+        """An assistant's answer counts together with what it answers; `asked_for` becomes part of
+        this."""
+        own, asked = np.float32(REPLY[0]), np.float32(REPLY[1])
+        around = np.minimum(np.float32(brief) / terms, np.float32(1))
+        total = np.zeros_like(asked_for)
+        for name, values in found.items():
+            weight = np.float32(weights[name])
+            total += values * (weight * around if name in _AROUND else weight)
+        answered = np.zeros_like(total)
+        replies = np.flatnonzero(replies_to >= 0)
+        if len(replies):
+            answers = asked_for[replies]
+            answered[replies] = total[replies_to[replies]] * answers * asked
+            asked_for[replies] = answers - answers * (1 - own)
+        total *= asked_for
+        total += answered
+        return cls(found, weights, around, asked_for, answered, total)
+
+    def at(self, slot: int) -> dict[str, float]:
+        """The parts of one turn, which add up to its total."""
+        parts = dict.fromkeys(self.weights, 0.0)
+        for name, values in self.found.items():
+            weight = np.float32(self.weights[name])
+            weight = weight * self.around[slot] if name in _AROUND else weight
+            value = values[slot] * weight * self.counts[slot]
+            parts[name] = float(value + self.answered[slot] if name == "answer" else value)
+        return parts
+
+
+@dataclass(frozen=True, slots=True)
 class _ScoredTurns:
     """A question worked out against the index: arrays by place, and what it asks for."""
 
-    parts: Mapping[str, Floats]
+    parts: WeighedParts
     likeness: Floats
-    meant: Floats | None  # above the line
-    total: Floats
     named: frozenset[str]  # terms of the question that are speakers
     terms: QuestionTerms
+
+    @property
+    def meant(self) -> Floats | None:
+        """Above the line."""
+        return self.parts.found.get("meaning")
 
 
 class TurnIndex:
     """An index of turns, grown as sessions go on."""
 
     def __init__(self) -> None:
-        self._use(Postings(len(_FIELDS)))
+        self._use(Postings(_FIELDS))
         self._ids: list[str] = []
         self._slots: dict[str, int] = {}
         self._sessions: dict[str, int] = {}  # name -> number
@@ -129,8 +182,8 @@ class TurnIndex:
 
     def _use(self, postings: Postings) -> None:
         self._postings = postings
-        self._words = Bm25(postings, _FIELDS)
-        self._vectors = DocumentVectors(postings, VectorWords(len(_FIELDS), body=_TEXT))
+        self._words = Bm25(postings, [Field()])  # the text's; days are looked up
+        self._vectors = DocumentVectors(postings, VectorWords(_FIELDS, body=_TEXT))
 
     def __len__(self) -> int:
         return len(self._slots)
@@ -218,7 +271,7 @@ class TurnIndex:
             if len(getattr(index, name)) != len(index._ids):
                 raise ValueError("a column does not fit the turns")
         index._last = {session: slot for slot, session in enumerate(index._session_of)}
-        index._use(Postings.from_state(len(_FIELDS), state["postings"]))
+        index._use(Postings.from_state(_FIELDS, state["postings"]))
         index._vectors.from_bytes(state["vectors"])
         if not len(index._slots) == index._postings.slots == len(index._vectors):
             raise ValueError("the index does not fit its turns")
@@ -242,7 +295,7 @@ class TurnIndex:
             return []
         no_session = self._sessions.get(without, -1)
         matches: list[Match] = []
-        for slot in best_first(asked.total, self._ids.__getitem__):
+        for slot in best_first(asked.parts.total, self._ids.__getitem__):
             # A turn whose time nobody knows (nan) is left in.
             if self._said[slot] < since or self._said[slot] > until:
                 continue
@@ -250,8 +303,7 @@ class TurnIndex:
                 continue
             sure = self._confidence(slot, asked)
             if sure >= at_least:
-                parts = dict.fromkeys(WEIGHTS, 0.0)
-                parts.update((name, float(values[slot])) for name, values in asked.parts.items())
+                parts = asked.parts.at(slot)
                 matches.append(Match(self._ids[slot], sum(parts.values()), parts, sure))
             if len(matches) == k:
                 break
@@ -271,14 +323,14 @@ class TurnIndex:
         likeness = self._vectors.near(weighed)
         near = np.maximum(likeness - np.float32(_LIKENESS_FROM), np.float32(0))
         near_by = np.append(text, np.float32(0))  # a turn that is not there is at -1
-        before = near_by[columns.before]
+        before, after, before2, after2 = (
+            near_by.take(places, mode="wrap")
+            for places in (columns.before, columns.after, columns.before2, columns.after2)
+        )
         session = self._by_session(weighed, columns)
         found = {  # None: nothing in the question speaks of it
             "text": text,
-            "beside": before
-            + near_by[columns.after]
-            + near_by[columns.before2]
-            + near_by[columns.after2],
+            "beside": before + after + before2 + after2,
             "answer": before * columns.answering,
             "session": session,
             "speaker": self._spoken(named, columns),
@@ -287,13 +339,12 @@ class TurnIndex:
             "embedding": near,
             "meaning": self._meant(query, named),
         }
-        parts = weighed_parts(found, WEIGHTS, BRIEF, columns.terms)
+        there = {name: values for name, values in found.items() if values is not None}
         asked_for = self._asked_for(query)[columns.speaker]
-        total = with_what_they_answer(parts, columns.replies_to, asked_for)
-        meant = found["meaning"]
-        total *= (text + session + near + (0 if meant is None else meant)) > 0
+        parts = WeighedParts.of(there, WEIGHTS, BRIEF, columns.terms, columns.replies_to, asked_for)
+        parts.total[text + session + near + there.get("meaning", 0) <= 0] = 0
         asked = QuestionTerms.of(query, question, self._postings, named)
-        return _ScoredTurns(parts, likeness, meant, total, frozenset(named), asked)
+        return _ScoredTurns(parts, likeness, frozenset(named), asked)
 
     def _arrays(self) -> _Columns:
         if self._columns is not None:
@@ -374,7 +425,7 @@ class TurnIndex:
             found = self._postings.find(term, _TEXT)
             holders = 0
             if found is not None:
-                counts = np.bincount(columns.session[found[0]], found[1], sessions)
+                counts = np.bincount(columns.session.take(found[0]), found[1], sessions)
                 holders = int(np.count_nonzero(counts))
                 gain = _SESSION.gain(weight * rarity(holders, sessions))
                 total += gain * (counts / (counts + norm)).astype(np.float32)
@@ -419,37 +470,6 @@ def _answered(before: Places, speaker: Places, number: int) -> Places:
     while len(again := np.flatnonzero((found >= 0) & assistant[found])):
         found[again] = found[found[again]]
     return found
-
-
-def weighed_parts(
-    found: Mapping[str, Floats | None], weights: Mapping[str, float], brief: float, terms: Floats
-) -> dict[str, Floats]:
-    """Each part times its weight; those of what stands around a turn by how brief the talk is."""
-    around = np.minimum(np.float32(brief) / terms, np.float32(1))
-    return {
-        name: values * (np.float32(weights[name]) * (around if name in _AROUND else 1))
-        for name, values in found.items()
-        if values is not None
-    }
-
-
-def with_what_they_answer(
-    parts: Mapping[str, Floats], replies_to: Places, asked_for: Floats
-) -> Floats:
-    """The sum of the parts, each of them changed in place: an assistant's answer counts together
-    with what it answers, and everything by who is asked for."""
-    own, asked = np.float32(REPLY[0]), np.float32(REPLY[1])
-    total = np.zeros_like(asked_for)
-    for values in parts.values():
-        total += values
-    answers = np.where(replies_to >= 0, asked_for, np.float32(0))
-    shared = total[replies_to] * answers * asked
-    counts = asked_for - answers * (1 - own)
-    for values in (total, *parts.values()):
-        np.multiply(values, counts, out=values)
-    for values in (total, parts["answer"]):
-        np.add(values, shared, out=values)
-    return total
 
 
 def _within(said: Doubles, span: tuple[float, float] | None) -> Floats | None:

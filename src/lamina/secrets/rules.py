@@ -182,14 +182,16 @@ def _by_name() -> Iterator[Rule]:
         yield Rule(kind, pattern, tuple("23456"), group=1, card=True, placeholders=True)
 
 
-_ROOM = 1 << 20  # bytes for one pattern: hundreds are kept, and with RE2's own 8 MB each grows
+# Bytes for one pattern: hundreds are kept, and with RE2's own 8 MB each grows. A long one is tried on
+# every other text and is several times slower if it has to forget what it worked out.
+_ROOM, _MORE_ROOM, _LONG_PATTERN = 1 << 20, 8 << 20, 500
 
 
 @lru_cache(maxsize=4096)
 def compiled(pattern: str) -> Any:
     """The pattern over bytes, by RE2; raises `re2.error` for what RE2 does not take."""
     re2, options = quiet_re2()
-    options.max_mem = _ROOM
+    options.max_mem = _MORE_ROOM if len(pattern) > _LONG_PATTERN else _ROOM
     try:
         return re2.compile(pattern.encode(), options)
     except re2.error:  # of a company's own, perhaps, that is too long for that

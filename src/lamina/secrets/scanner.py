@@ -139,11 +139,11 @@ def _harmless(
     rule: Rule, rules: Rules, data: bytes, whole: tuple[int, int], span: tuple[int, int]
 ) -> bool:
     secret = data[span[0] : span[1]]
+    if not _LOOKS[rule.value](secret) or (rule.card and not _adds_up(secret)):
+        return True
     if rule.entropy and entropy(secret) < rule.entropy:
         return True
     if not rule.placeholders and (_PLACEHOLDER.search(secret) or _REPEATED.search(secret)):
-        return True
-    if not _LOOKS[rule.value](secret) or (rule.card and not _adds_up(secret)):
         return True
     lowered, allowed = secret.lower(), rule.allowed + rules.allowed
     if any(word.lower().encode() in lowered for word in allowed.stopwords):

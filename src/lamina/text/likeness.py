@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import sys
 from array import array
 from bisect import bisect_left
 from collections import Counter, defaultdict
@@ -66,19 +67,7 @@ _UNITS = frozenset(
     monate""".split()  # noqa: SIM905 - a word list
 )
 _LIMITS = frozenset(
-    [
-        "max",
-        "min",
-        "limit",
-        "limited",
-        "most",
-        "least",
-        "maximum",
-        "minimum",
-        "every",
-        "exactly",
-        "threshold",
-    ]
+    "max min limit limited most least maximum minimum every exactly threshold".split()  # noqa: SIM905 - a word list
 )
 _ASIDE = re.compile(r"\((?:was|war|previously|updated|vorher)[^()]*\)|\[\[[^\]]*\]\]|\]\([^)]*\)")
 _LABELLED = re.compile(r"#\d+|\b[A-Za-z]+-\d[\w-]*|\b[A-Z]+\d+\b|\b[A-HJ-Z]\b(?!['’])")
@@ -143,7 +132,7 @@ def contradictions(
 def told_sentences(text: str, many: int) -> Sequence[str]:
     """The sentences of a text, one of so many, that are held against others."""
     most = max(3, min(_MOST_SENTENCES, _MOST_OF_ALL // max(1, many)))
-    return tuple(islice(_sentences(text), most))
+    return tuple(map(sys.intern, islice(_sentences(text), most)))  # many stand in several texts
 
 
 def quarrels(told: Iterable[tuple[str, str, Sequence[str]]]) -> Iterator[tuple[str, str, str]]:
@@ -171,7 +160,11 @@ def _quarrels(
     sentences = [one for one in spoken if not _KEYED.match(one)]
     about = [_about(_plain_words(_stripped(one)[1])) for one in sentences]
     apart = lru_cache(maxsize=4096)(_taken_apart)  # few sentences are like another, some like many
+    poles = wording.stems_of(_POLES)
     for first, second, _ in alike_pairs(about, _ALIKE, apart=_MOST_APART):
+        mine, theirs = {*about[first]} - poles, {*about[second]} - poles
+        if max(len(mine - theirs), len(theirs - mine)) > 1:
+            continue  # `_quarrel` would say the same, later
         one, other = apart(sentences[first]), apart(sentences[second])
         if not _quarrel(one, other):
             continue
@@ -282,7 +275,7 @@ def _other_name(one: str, other: str) -> str:
 
 def _stripped(sentence: str) -> tuple[str, str, set[str]]:
     """A sentence without asides, without places and names of things too, and those names."""
-    plain = _ASIDE.sub(" ", sentence)
+    plain = _ASIDE.sub(" ", sentence) if "(" in sentence or "[[" in sentence else sentence
     bare = _PLACE.sub(" ", plain) if "/" in plain or "`" in plain else plain
     labels = {found.casefold() for found in _LABELLED.findall(bare)}
     if labels:
@@ -431,14 +424,16 @@ def _letters(text: str) -> set[str]:
 
 def _sentences(text: str) -> Iterator[str]:
     """Whole sentences: lines that were wrapped become one again, and what only heads or points is none."""
-    joined = _WRAPPED.sub(" ", text)
-    for start, end in spans(joined, semicolons=True):
-        sentence = joined[start:end].strip()
-        bare = sentence.strip(" \t-*#>|")
-        opening = bare[:24].casefold().lstrip("*")
-        aside = opening.startswith(_POINTING) or bare.rstrip("*_").endswith(":")
-        if 8 <= len(bare) <= 300 and "|" not in bare and not aside and not sentence.startswith("#"):
-            yield bare
+    for paragraph in text.split("\n\n"):  # one by one: most readers want the first few sentences
+        joined = _WRAPPED.sub(" ", paragraph)
+        for start, end in spans(joined, semicolons=True):
+            sentence = joined[start:end].strip()
+            bare = sentence.strip(" \t-*#>|")
+            if not 8 <= len(bare) <= 300 or "|" in bare or sentence.startswith("#"):
+                continue
+            opening = bare[:24].casefold().lstrip("*")
+            if not opening.startswith(_POINTING) and not bare.rstrip("*_").endswith(":"):
+                yield bare
 
 
 def _plain(sentence: str) -> set[str]:

@@ -7,11 +7,11 @@ another. The stemmer loads when first used.
 from __future__ import annotations
 
 import re
+import sys
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import chain
-from typing import cast
 
 from lamina.text.lists import Listed
 
@@ -29,6 +29,13 @@ _STOP = frozenset(
 )
 
 _WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
+# ASCII in lower case, with a space for every sign that is part of no word. What is left whole of other
+# letters and signs is taken apart by `_WORD`: nothing that it looks at reaches across such a space.
+_BARE = bytes(
+    code if code >= 128 or code == 39 else ord(chr(code).lower()) if chr(code).isalnum() else 32
+    for code in range(256)
+)
+_ANY = "utf-8", "surrogatepass"
 _CJK = re.compile(r"[぀-ヿ㐀-䶿一-鿿가-힣豈-﫿]")
 _URL = re.compile(
     r"(?:[a-z][a-z0-9+.-]{1,20}://|www\.)[^\s<>\"'`|]+|[\w.+-]{1,64}@[\w-]{1,64}\.[\w.-]+",
@@ -64,8 +71,18 @@ def _normal(text: str) -> str:
 
 def words(text: str) -> list[str]:
     """All words in order, folded for comparison; identifiers fall apart at their underscores."""
-    found = _WORD.findall(_normal(text).casefold())
-    return found if text.isascii() else [word.replace("’", "'") for word in found]
+    found = text.encode(*_ANY).translate(_BARE).decode(*_ANY).split()
+    if text.isascii() and "'" not in text:
+        return found
+    return [
+        word
+        for run in found
+        for word in ((run,) if run.isascii() and run.isalnum() else _words_in(run))
+    ]
+
+
+def _words_in(run: str) -> list[str]:
+    return [word.replace("’", "'") for word in _WORD.findall(_normal(run).casefold())]
 
 
 @lru_cache(maxsize=1)
@@ -75,21 +92,23 @@ def _stemmer() -> Callable[[list[str]], list[str]]:
     return Stemmer.Stemmer("english").stemWords  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
 
 
-class _Stems(dict[str, str | tuple[str, ...]]):
-    """What a word comes to: its stem, "" if it says nothing, or the pairs of a script without spaces.
-    Each word is taken apart once, and all texts share one copy of its stem."""
+class _Stems(dict[bytes, Sequence[str]]):
+    """The stems of what stands between two spaces: one, none if it says nothing, or several. Each is
+    taken apart once, and all texts share one copy of its stems."""
 
-    def __missing__(self, word: str) -> str | tuple[str, ...]:
-        bare = word.replace("’", "'").removesuffix("'s").replace("'", "")
-        found: str | tuple[str, ...] = ""
-        if _CJK.search(bare):
-            found = tuple(bare[i : i + 2] for i in range(max(1, len(bare) - 1)))
-        elif bare not in _STOP and (len(bare) > 1 or bare.isdigit()):
-            found = stem(bare)
+    def __missing__(self, run: bytes) -> Sequence[str]:
         if len(self) > _MOST_WORDS:
             self.clear()
-        self[word] = found
+        said = (stem for word in words(run.decode(*_ANY)) for stem in _stems_of_word(word))
+        found = self[run] = tuple(map(sys.intern, said))
         return found
+
+
+def _stems_of_word(word: str) -> Sequence[str]:
+    bare = word.removesuffix("'s").replace("'", "")
+    if _CJK.search(bare):
+        return [bare[i : i + 2] for i in range(max(1, len(bare) - 1))]
+    return [stem(bare)] if bare not in _STOP and (len(bare) > 1 or bare.isdigit()) else ()
 
 
 _MOST_WORDS = 200_000
@@ -105,20 +124,19 @@ _SHORT = 400  # longer texts are whole files, of which few come back and each wo
 
 
 def _distinct_stems(text: str) -> frozenset[str]:
-    return stems_of(set(_WORD.findall(_normal(text).casefold())))
+    return _gathered(set(text.encode(*_ANY).translate(_BARE).split()))
 
 
 def stems_of(words: Iterable[str]) -> frozenset[str]:
     """The stems of words as `words` gives them."""
-    found = set(map(_stems.__getitem__, words))
-    found.discard("")
-    if tuple not in set(map(type, found)):  # as in most texts: not worth a look at each
-        return frozenset(cast("set[str]", found))
-    stems = [one for one in found if isinstance(one, str)]
-    return frozenset(chain(stems, *(pairs for pairs in found if not isinstance(pairs, str))))
+    return _gathered(word.encode(*_ANY) for word in words)
 
 
-_short_stems = lru_cache(maxsize=16_384)(_distinct_stems)
+def _gathered(runs: Iterable[bytes]) -> frozenset[str]:
+    return frozenset(chain.from_iterable(map(_stems.__getitem__, runs)))
+
+
+_short_stems = lru_cache(maxsize=2_048)(_distinct_stems)
 
 
 _UNSPACED = re.compile(r"[\u3400-\u9fff]+")
