@@ -18,6 +18,12 @@ MEMORY_TYPES: tuple[MemoryType, ...] = ("user", "feedback", "project", "referenc
 # Stands behind **Why:** and **How to apply:** where the user did not say it. Plain words, so that it
 # outlives every editor.
 LABEL = "(assistant's words)"
+# The frontmatter key of what nobody typed, and what its origin begins with. Kept in the file itself, so
+# that it outlives index, history, renames and other tools.
+QUOTED, _QUOTED_FROM = "quoted_from", "quoted from "
+_SOURCES = frozenset(
+    "teammate agent hook tool pasted recalled system assistant outside program".split()  # noqa: SIM905 - a word list
+)
 Writer = Literal["user", "agent", "extraction", "dream", "team", "program", "outside"]
 
 
@@ -37,6 +43,22 @@ class Memory:
     @property
     def team(self) -> bool:
         return self.path.startswith("team/")
+
+    @property
+    def quoted(self) -> str:
+        """Where a quotation comes from: it is found by whoever asks, and never shown unasked."""
+        source = self.extra.get(QUOTED, "")
+        return source if source in _SOURCES else source and "elsewhere"
+
+
+def as_quoted(origin: str) -> str:
+    """The origin of a quotation of this."""
+    return _QUOTED_FROM + origin.removeprefix(_QUOTED_FROM)
+
+
+def quoted_from(origin: str) -> str:
+    """What an origin quotes; "" if it is no quotation's."""
+    return origin.removeprefix(_QUOTED_FROM) if origin.startswith(_QUOTED_FROM) else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +104,11 @@ class Verdict:
     unproven: Sequence[str] = ()
     theirs: Sequence[str] = ()  # what waits in the user's own whole sentences, if they said it
 
+    @property
+    def speaks(self) -> bool:
+        """Will it be shown unasked?"""
+        return self.decision == "accept" and not quoted_from(self.origin)
+
 
 # ---- what a store answers
 
@@ -105,7 +132,11 @@ class Outcome:
         """For the user or the model."""
         if self.decision == "inbox":
             return f"{self.path} waits in the inbox ({self.inbox_id}): {self.reason}"
-        return f"Memory updated: {self.path}" if self.changed else f"{self.path} says this already."
+        if not self.changed:
+            return f"{self.path} says this already."
+        if quoted_from(self.origin):
+            return f"Kept as a quotation: {self.path}. Nobody typed it, so it is shown only when asked for."
+        return f"Memory updated: {self.path}"
 
 
 class Hit(NamedTuple):

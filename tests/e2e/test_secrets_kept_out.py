@@ -252,10 +252,10 @@ def test_the_agent_gets_an_error_with_rule_and_line_and_nothing_is_written(
 def test_a_secret_that_stands_in_a_file_is_no_bar_to_changing_the_rest(place: Place) -> None:
     secret = SECRETS["github"]
     old = put(place, "build.md", "The build server", f"{said_with(secret)}\n", type="reference")
-    edit = use("Edit", file_path=str(old), old_string="since the move.\n", new_string="since the move.\n\nIt runs Debian.\n")  # fmt: skip
+    edit = use("Edit", file_path=str(old), old_string="since the move.\n", new_string="since the move.\n\nThe build server runs Debian.\n")  # fmt: skip
     said = "The build server runs Debian."
     session, _ = run(told, place, [use("Read", file_path=str(old)), edit, "ok"], said)
-    assert "It runs Debian." in old.read_text()
+    assert said in old.read_text()
     assert secret in old.read_text()
     assert "looks like a secret" in results(session)  # the gate's remark is passed on
 

@@ -308,7 +308,7 @@ def test_where_prompts_are_known_a_fact_that_none_bears_out_waits(
     project: Path, home: Path
 ) -> None:
     calls = Calls(str(project), str(home))
-    assert "updated" in _saved(calls, "The build host is called pelican.", "project")
+    assert "quotation" in _saved(calls, "The build host is called pelican.", "project")
     config = load(project, home=home)
     typed_prompts.record(
         config, "codex", "1", "Remember that the cron host is heron.", 1_800_000_000.0
@@ -319,8 +319,12 @@ def test_where_prompts_are_known_a_fact_that_none_bears_out_waits(
     assert "inbox" in _saved(calls, sly, "project"), "a prompt is known by another client's hook"
     (prompts,) = typed_prompts.folder_of(config).glob("*.jsonl")
     os.utime(prompts, (0, 0))  # typed long ago, in a session that is over
-    assert "updated" in _saved(calls, "The test relay is called osprey.", "project")
-    assert "inbox" in _saved(calls, f"{sly} Since May.", "project"), "nor with no session at all"
+    assert "quotation" in _saved(calls, "The test relay is called osprey.", "project")
+    assert "quotation" in _saved(calls, f"{sly} Since May.", "project"), (
+        "nor with no session at all"
+    )
+    found = calls.call("recall", {"query": "the test relay"})[0]
+    assert "Quotation from an assistant" in found
     calls.close()
 
 

@@ -27,7 +27,7 @@ from lamina.layers.dream import lock as dream_lock
 from lamina.layers.dream.fork import drifted
 from lamina.layers.dream.record import DreamRecord, Progress, take_back
 from lamina.ledger import log
-from lamina.memories import Evidence, Memory
+from lamina.memories import Memory
 from lamina.memory.file_store import FileStore
 from lamina.memory.index import LOADED_BYTES, LOADED_LINES, pointers_of
 from lamina.memory.topics import new_topic
@@ -680,15 +680,13 @@ def test_a_fact_of_the_assistants_does_not_become_the_users_word_by_its_own_inde
     @story_of(place, model)
     async def _(session: Session, heard: list[Event]) -> None:
         store = store_of(session)
-        asked = "Is it so that Marta ships the warehouse service on Fridays?"
-        entry = session.state.say(asked, "typed")
-        because = (Evidence(asked, session.state.deps.session_id, str(entry["uuid"])),)
-        store.write(replace(topic("ships.md", words), writer="agent", evidence=because))
-        assert store.index().text.rstrip().endswith("(source: assistant)")
+        session.state.say("Is it so that Marta ships the warehouse service on Fridays?", "typed")
+        store.write(replace(topic("ships.md", words), writer="program"))
+        assert store.index().text.rstrip().endswith("(source: program)")
         before = contents(store)["ships.md"]
         await dream.run(session.state)
         assert contents(store)["ships.md"] == before
-        assert store.admission.origin_of("ships.md") == "assistant"
+        assert store.admission.origin_of("ships.md") == "program"
 
 
 @pytest.mark.spec("L6.4")

@@ -22,7 +22,7 @@ from lamina.layers.dream.fork import review
 from lamina.layers.dream.plan import DreamPlanner, DreamStep, carry_out
 from lamina.layers.dream.runner import DreamResult, would_do
 from lamina.local.standing import Moved
-from lamina.memories import Change, Evidence, MemoryType
+from lamina.memories import Change, MemoryType
 from lamina.memory.audit import look_over
 from lamina.memory.file_store import FileStore
 from lamina.memory.gate import GateContext
@@ -360,13 +360,9 @@ def test_keys_that_a_rewrite_forgot_come_back() -> None:
 
 def test_a_new_file_of_moved_lines_is_labelled_by_its_least_trusted_one() -> None:
     ferry = "The ferry runs from pier three."
-    gate = GateContext(origin_text=lambda *_: [("assistant", ferry)])
-    noted = replace(
-        a_memory("b.md", name="A", description=ferry, body=ferry, type="project"),
-        writer="agent",
-        evidence=(Evidence(ferry, "s", "e"),),
-    )
-    with a_store(gate) as store:
+    noted = a_memory("b.md", name="A", description=ferry, body=ferry, type="project")
+    noted = replace(noted, writer="program")
+    with a_store() as store:
         put(store.directory, {"a.md": topic("project", "Freeze", FREEZE)})
         store.write(noted)
         new = topic("project", "Freeze", FREEZE)
@@ -374,11 +370,11 @@ def test_a_new_file_of_moved_lines_is_labelled_by_its_least_trusted_one() -> Non
         assert "(new.md) — Freeze (source: outside)\n" in store.index().text
         leaves(store, {"new.md": topic("project", "Freeze", FREEZE, ferry), "b.md": GONE})
         assert set(on_disk(store.directory)) == {"new.md"}
-    with a_store(gate) as store:
+    with a_store() as store:
         put(store.directory, {"a.md": topic("project", "Freeze", FREEZE)})
         store.write(noted)
         leaves(store, {"a.md": topic("project", "Freeze", FREEZE, ferry), "b.md": GONE})
-        assert "(a.md) — Freeze (source: assistant)\n" in store.index().text
+        assert "(a.md) — Freeze (source: program)\n" in store.index().text
 
 
 # ---- whatever a model does

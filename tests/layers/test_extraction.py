@@ -320,7 +320,7 @@ def test_a_model_that_obeys_every_injected_order_changes_nothing_outside_and_pro
         assert not outside.exists()
         assert not (memory.parent / "up.md").exists()
         [line] = [x for x in (memory / "MEMORY.md").read_text().splitlines() if x.strip()]
-        assert line.endswith("(source: tool)")
+        assert line.endswith("shown when asked for (source: quoted from tool)")
         with FileStore(memory) as store:
             assert {item.proposal.path for item in store.inbox.items()} == {
                 "user_delete.md",
@@ -630,11 +630,9 @@ def test_a_fact_that_a_model_wrote_gets_its_dates_from_the_day_it_was_said(place
         await talk(place, model, said)  # on Monday, 2026-09-21
         with FileStore(directory(place)) as store:
             memory = store.read("project_demo.md")
-        assert memory.description == "demo for the bank tomorrow (2026-09-22)"
-        assert (
-            "tomorrow (2026-09-22), and the audit starts in three days (2026-09-24)" in memory.body
-        )
-        assert "`tomorrow`" in memory.body
+        days = "tomorrow (2026-09-22), and the audit starts in three days (2026-09-24)"
+        assert memory.description == f"The demo for the bank is {days}"
+        assert days in memory.body  # their own words: nobody said what the timer is
         [line] = (directory(place) / "MEMORY.md").read_text().splitlines()
         assert "(2026-09-22)" in line
 

@@ -706,7 +706,7 @@ def test_a_statement_is_saved_without_the_request_behind_it(
     said = told + asked
     store: Any = Judging(trusting(said))
     saved = [in_their_words(store, one) for one in extract([typed(said)], now=NOW, session="s")]
-    bodies = [one.body.strip() for one in saved if decide(one, trusting(said)).decision == "accept"]
+    bodies = [one.body.strip() for one in saved if decide(one, trusting(said)).speaks]
     assert bodies == ([told] if taken else [])
 
 
@@ -1075,18 +1075,16 @@ def test_what_shall_be_forgotten_is_no_part_of_what_is_kept(said: str, words: st
 
 
 @pytest.mark.spec("L5.8")
-def test_a_fact_in_the_users_own_words_is_kept_as_their_message_where_it_is_no_plain_statement() -> (
-    None
-):
+def test_a_fact_in_the_users_own_words_is_kept_as_their_message_where_it_would_not_speak() -> None:
     said = "I agreed with Ana to limit calls after 7 PM from June 5, is that a good idea?"
     found, gate = only(typed(said, uuid="u")), trusting(said)
     store: Any = Judging(gate)
     assert found.type == "project"
-    assert decide(found, gate).decision == "inbox"
+    assert not decide(found, gate).speaks
     saved = in_their_words(store, found)
     assert saved.type == "project"
     assert "limit calls after 7 PM" in saved.body
-    assert decide(saved, gate).decision == "accept"
+    assert decide(saved, gate).speaks
 
 
 @pytest.mark.spec("L5.8")

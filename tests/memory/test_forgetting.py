@@ -452,6 +452,8 @@ def test_the_agent_may_save_again_what_it_removed_itself(store: FileStore) -> No
 
 
 def test_what_was_moved_or_worked_into_another_is_not_forgotten(store: FileStore) -> None:
+    store.write(replace(HERON, writer="user"), replace=True)  # of a quotation no word would move
+    store.catch_up()
     (store.directory / "project_heron.md").rename(store.directory / "project_staging.md")
     attribute(store, writer="agent")
     assert store.tombstones.all() == []

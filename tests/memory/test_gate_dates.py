@@ -31,7 +31,9 @@ def _dates(quote: str, session: str, entry: str) -> Sequence[str]:
 
 
 @pytest.mark.spec("L5.6", "L5.8")
-@pytest.mark.parametrize(("day", "origin"), [("2026-11-20", "typed"), ("2026-11-27", "assistant")])
+@pytest.mark.parametrize(
+    ("day", "origin"), [("2026-11-20", "typed"), ("2026-11-27", "quoted from assistant")]
+)
 def test_a_date_counts_as_typed_only_if_it_follows_from_what_was_typed(
     day: str, origin: str
 ) -> None:
@@ -42,4 +44,4 @@ def test_a_date_counts_as_typed_only_if_it_follows_from_what_was_typed(
 @pytest.mark.spec("L5.6")
 def test_without_a_calendar_no_date_is_taken_for_said() -> None:
     context = GateContext(origin_text=lambda *_: [("typed", SAID)])
-    assert decide(_proposal("2026-11-20"), context).origin == "assistant"
+    assert decide(_proposal("2026-11-20"), context).origin == "quoted from assistant"

@@ -161,12 +161,12 @@ def test_a_file_does_not_become_the_users_word_by_what_stands_in_it(
 def test_the_label_of_what_stands_there_stays_when_typed_words_are_added(
     store: FileStore, talk: Talk
 ) -> None:
-    old = topic("The build takes 9 minutes.", type="project")
-    asked = [talk.type("Is it true that the build takes 9 minutes?")]
+    old = topic("The build takes 9 minutes.", type="project", name="build")
+    asked = [talk.type("By the way, the build takes about 9 minutes.")]
     store.write_file("build.md", old, writer="agent", base=None, evidence=asked, pointer=True)
     assert store.admission.origin_of("build.md") == "assistant"
     typed = "The build runs on Heron"
-    new = topic("The build takes 9 minutes.", f"{typed}.", type="project")
+    new = topic("The build takes 9 minutes.", f"{typed}.", type="project", name="build")
     assert rewrite(store, "build.md", new, talk.type(typed)).origin == "assistant"
 
 

@@ -432,9 +432,9 @@ def test_a_label_is_not_lost_in_two_steps(store: FileStore) -> None:
     fact = a_memory(
         "gate.md", name="Gate", description="The gate is blue", body="The gate is blue."
     )
-    assert store.write(dataclasses.replace(fact, writer="agent")).origin == "assistant"
+    assert store.write(dataclasses.replace(fact, writer="program")).origin == "program"
     line = store.read_bytes("MEMORY.md")
-    assert line.endswith(b"(source: assistant)\n")
+    assert line.endswith(b"(source: program)\n")
     store.write_file("MEMORY.md", b"", writer="agent", base=line)
     bare = "- [Gate](gate.md) — The gate is blue\n".encode()
     assert store.write_file("MEMORY.md", bare, writer="agent", base=b"").decision == "inbox"

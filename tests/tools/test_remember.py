@@ -100,8 +100,8 @@ def test_what_tools_said_is_labelled_as_theirs(place: Place) -> None:
         type="project", name="release branch", description="When the branch is cut", content=text
     )
     told, _ = ask(place, ("look at notes.txt", [use("Read", file_path="notes.txt"), call, "ok"]))
-    assert told.startswith("Memory updated")
-    assert "(source: tool" in (directory(place) / "MEMORY.md").read_text()
+    assert told.startswith("Kept as a quotation")
+    assert "(source: quoted from tool)" in (directory(place) / "MEMORY.md").read_text()
 
 
 @pytest.mark.spec("F7", "L5.6")

@@ -22,7 +22,7 @@ from lamina.cli.agents import HEADING, present_row
 from lamina.cli.chat_events import on_ctrl_c
 from lamina.cli.context import parts_of
 from lamina.cli.dream import running, stop
-from lamina.cli.memory_reports import show_recalls
+from lamina.cli.memory_reports import show_recalls, told_as
 from lamina.cli.sessions import compaction_sentence
 from lamina.cli.terminal import harmless, note, one_line, out, plural, style, table, width, wrapped
 from lamina.config import Config
@@ -206,7 +206,7 @@ async def _memory(session: Session, argument: str) -> None:
         many = plural(len(found), "memory", "memories")
         out(f"  {many} in {harmless(str(store.directory))}{inbox}")
     rows = [
-        [f"  {one.type or '-'}", one_line(one.path, 36), one_line(one.description, room)]
+        [f"  {one.type or '-'}", one_line(one.path, 36), one_line(told_as(one, one.name), room)]
         for one in found[:20]
     ]
     if rows:

@@ -1,4 +1,4 @@
-"""`lamina memory`: list, show, add, edit, rename, forget and pin memories; the other verbs
+"""`lamina memory`: list, show, add, edit, rename, vouch for, forget and pin memories; the other verbs
 are in `memory_reports`, `memory_history` and `memory_transfer`. Every change goes through the store
 and its gate, as the user's own word.
 """
@@ -37,7 +37,7 @@ from lamina.cli.terminal import (
 from lamina.errors import RefusedError, UsageError
 from lamina.events import Event, MemoryAdopted, Warned
 from lamina.ledger.places import known_projects, slug
-from lamina.memories import MEMORY_TYPES, Memory, Outcome
+from lamina.memories import MEMORY_TYPES, QUOTED, Memory, Outcome
 
 if TYPE_CHECKING:
     from lamina.agents.scopes import AgentMemory
@@ -57,6 +57,7 @@ lamina memory log user_role              who wrote what, and when
 lamina memory blame user_role            line by line
 lamina memory undo                       undo the last change made through Lamina
 lamina memory undo 3f2a91                undo any change; of an undo: redo it
+lamina memory vouch project_ports        it is true: show it unasked, as my own word
 lamina memory inbox                      what is waiting for your review
 lamina memory inbox accept --all
 lamina memory why                        what was recalled in the last session, and why
@@ -96,6 +97,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     rename = add_verb(verbs, "rename", "give a memory another file name")
     rename.add_argument("path", help="the file")
     rename.add_argument("new", help="its new name")
+    vouch = add_verb(verbs, "vouch", "make what nobody typed your own word, shown unasked")
+    vouch.add_argument("path", help="the file of the quotation")
     pin = add_verb(verbs, "pin", "let nobody but you change a memory")
     pin.add_argument("path", nargs="?", help="the file; without it, list the pinned ones")
     flag(pin, "--off", "let others change it again")
@@ -232,7 +235,7 @@ def _list(args: argparse.Namespace, store: MemoryStore) -> None:
             one.type or "-",
             one_line(one.path, min(40, width() // 2)) + (" *" if one.path in pinned else ""),
             moment(one.mtime, day_only=True),
-            one.description or one.name,
+            memory_reports.told_as(one, one.name),
         ]
         for one in shown
     ]
@@ -337,6 +340,19 @@ def save_edited(
     )
 
 
+def _vouch(args: argparse.Namespace, store: MemoryStore) -> None:
+    """What nobody typed becomes the user's own word: it is shown unasked from now on."""
+    from lamina.memory import edit_topic
+
+    path = find(store, args.path)
+    if not store.read(path).quoted:
+        raise UsageError(f"{harmless(path)} is no quotation: it speaks already.")
+    old = store.read_bytes(path)
+    new = edit_topic(old, extra={QUOTED: None})
+    reason = "lamina memory vouch"
+    told(args, save_edited(store, path, new, old, reason=reason, allow_secret=True), store)
+
+
 def _rename(args: argparse.Namespace, store: MemoryStore) -> None:
     told(args, store.rename(find(store, args.path), md(args.new)), store)
 
@@ -432,6 +448,7 @@ _VERBS = {
     "add": _add,
     "edit": _edit,
     "rename": _rename,
+    "vouch": _vouch,
     "forget": _forget,
     "pin": _pin,
 }
@@ -470,6 +487,8 @@ def as_json(
     value |= {"changed": memory.mtime, "bytes": memory.size}
     if pinned is not None:
         value["pinned"] = memory.path in pinned
+    if memory.quoted:
+        value["quoted_from"] = memory.quoted
     if body:
         value |= {"body": memory.body, "extra": dict(memory.extra)}
     return value

@@ -36,7 +36,7 @@ from lamina.cli.terminal import (
 )
 from lamina.errors import LaminaError, MemoryStoreError, UsageError
 from lamina.ledger.places import find_project_folder
-from lamina.memories import Change, Commit, InboxItem
+from lamina.memories import Change, Commit, InboxItem, quoted_from
 
 if TYPE_CHECKING:
     from lamina.config import Config
@@ -137,16 +137,17 @@ def grounds(commit: Commit, quotes: Quotes, most: int = 200) -> Iterator[str]:
         for entry in commit.entries
         for origin, words in quotes.origin_text(commit.session, entry)
     ]
-    said = [one[1:] for one in cited if not commit.origin or one[0] == commit.origin]
-    other = commit.origin[:1].upper() + commit.origin[1:]  # "teammate anna"
-    whose = _WHOSE.get(commit.origin) or f"{other or 'Somebody'} said"
-    if not said and commit.origin == "assistant":  # in its words, but it did not think of it
+    origin = quoted_from(commit.origin) or commit.origin
+    said = [one[1:] for one in cited if not origin or one[0] == origin]
+    other = origin[:1].upper() + origin[1:]  # "teammate anna"
+    whose = _WHOSE.get(origin) or f"{other or 'Somebody'} said"
+    if not said and origin == "assistant":  # in its words, but it did not think of it
         said = [one[1:] for one in cited if one[0] == "typed"]
         whose = "The assistant's reading of what you typed:"
     for words, day in said[:_QUOTED]:
         yield f"{whose} “{one_line(words, most)}”{day}{session}."
     if not said and (commit.session or commit.origin):
-        yield f"{whose + ' it' if commit.origin else 'Made'}{session}."
+        yield f"{whose + ' it' if origin else 'Made'}{session}."
     if commit.reason:
         yield f"because: {to_you(commit.reason)}"
 
@@ -168,7 +169,7 @@ def to_you(reason: str) -> str:
 
 def why_it_is_there(args: argparse.Namespace, store: MemoryStore, path: str) -> None:
     """`lamina memory why NAME`: where a memory comes from, newest change first."""
-    from lamina.memory import written_at
+    from lamina.memory import read_topic, written_at
 
     commits = list(_caught_up(args, store).log(path))
     quotes = quotes_of(config_of(args))
@@ -178,6 +179,9 @@ def why_it_is_there(args: argparse.Namespace, store: MemoryStore, path: str) -> 
         out_json({"path": path, "changes": rows})
         return
     out(style(harmless(path), "bold"))
+    if read_topic(path, store.content(path) or b"").quoted:
+        out("  A quotation, which nobody typed: shown when asked for, never by itself.")
+        out(f"  {command(args, f'memory vouch {path}')} makes it your own word.")
     for commit in commits:
         when = moment(written_at(commit, mtime))
         out(f"  {commit.id[:8]} {when}  {commit.writer}: {one_line(commit.subject, 80)}")

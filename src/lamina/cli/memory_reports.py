@@ -89,7 +89,7 @@ def search(args: argparse.Namespace, store: MemoryStore) -> None:
                 f"{chance:.0%}",
                 memory.type or "-",
                 harmless(memory.path),
-                _by_whom(whose.get(memory.path, "")) + (memory.description or memory.body),
+                _by_whom(whose.get(memory.path, "")) + told_as(memory, memory.body),
             ]
             for (_, memory), chance in zip(found, likely, strict=True)
         ]
@@ -97,6 +97,12 @@ def search(args: argparse.Namespace, store: MemoryStore) -> None:
         out_fitted(rows, heading, gives_way=(1, 0), cut=3)
     else:
         note("Nothing found.")
+
+
+def told_as(memory: Memory, otherwise: str) -> str:
+    """What a row says of a memory, and whether it only quotes somebody."""
+    told = memory.description or otherwise
+    return f"quoted from {memory.quoted}: {told}" if memory.quoted else told
 
 
 def _by_whom(source: str) -> str:

@@ -19,7 +19,7 @@ from lamina.cli.options import add_verb, command, flag
 from lamina.cli.terminal import harmless, note, out, out_decisions, out_json, out_result, plural
 from lamina.errors import GateRefused, InboxFull, LaminaError, SaidAlready, UsageError
 from lamina.ledger.places import failing_as
-from lamina.memories import MEMORY_TYPES, Memory, MemoryType, Proposal
+from lamina.memories import MEMORY_TYPES, QUOTED, Memory, MemoryType, Proposal
 from lamina.messages import as_list, as_object
 
 if TYPE_CHECKING:
@@ -230,7 +230,7 @@ def _in_folder(folder: Path) -> Iterator[Found]:
     for file in sorted(folder.rglob("*")):
         if file.suffix in _TEXTS and file.is_file() and file.name != _INDEX:
             memory = read_topic(file.name, _content(file))
-            if memory.body.strip():
+            if memory.body.strip() and not memory.quoted:
                 about = memory.type, _title(memory), memory.description
                 yield Found(str(file.relative_to(folder)), memory.body, *about)
 
@@ -243,7 +243,9 @@ def _title(memory: Memory) -> str:
 def _own(row: Any) -> Found | None:
     kind = row.get("type")
     body = str(row.get("body") or "").strip()
-    if not body:
+    if not body or QUOTED in as_object(
+        row.get("extra")
+    ):  # what it quotes is not this program's word
         return None
     known: Any = kind if kind in MEMORY_TYPES else None
     name, description = str(row.get("name") or ""), str(row.get("description") or "")
@@ -288,7 +290,8 @@ def export(args: argparse.Namespace, store: MemoryStore) -> None:
         _write_folder(args, store)
         return
     if args.to == "agents":
-        lines = [f"- {' '.join(one.body.split())}" for one in memories]
+        speak = [one for one in memories if not one.quoted]  # a file of instructions quotes nobody
+        lines = [f"- {' '.join(one.body.split())}" for one in speak]
         text = "\n".join(["## What is remembered", "", *lines]) + "\n"
     else:
         pinned = store.pinned()

@@ -200,13 +200,15 @@ class Memory:
     # ---- reading
 
     def recall(self, question: str, *, limit: int = 5) -> list[Recalled]:
-        """The few memories that belong to a question, and none if none does."""
+        """The few memories that belong to a question, and none if none does. For a prompt: quotations,
+        which nobody typed, are found by `search` alone."""
         from lamina.recall import CONFIDENT
         from lamina.recall.memory_index import sources
         from lamina.recall.prefetch import Limits, reminder
 
         now, limits = time.time(), Limits(files=limit)
-        found = [one for one in self._fitting(question, limit, now) if one[0] >= CONFIDENT]
+        fits = self._fitting(question, limit, now, unasked=True)
+        found = [one for one in fits if one[0] >= CONFIDENT]
         known = sources(self._store) if found else {}
         shown: list[Recalled] = []
         for confidence, _, memory in found:
@@ -307,7 +309,7 @@ class Memory:
         return self._index
 
     def _fitting(
-        self, query: str, limit: int, now: float
+        self, query: str, limit: int, now: float, *, unasked: bool = False
     ) -> list[tuple[float, dict[str, float], StoredMemory]]:
         from lamina.recall.memory_index import fitting
 
@@ -315,7 +317,8 @@ class Memory:
             raise UsageError(f"limit can't be {limit!r}: it is 1 or more.")
         if not isinstance(query, str):
             raise UsageError(f"What is asked can't be a {type(query).__name__}: give a text.")
-        found = fitting(self._recall_index(), query[:_LONGEST_QUERY], limit, now)
+        query = query[:_LONGEST_QUERY]
+        found = fitting(self._recall_index(), query, limit, now, unasked=unasked)
         return [(match.confidence, dict(match.parts), memory) for match, memory in found]
 
     def _meant(self, words: str) -> str:
@@ -445,7 +448,7 @@ def linked_from(store: MemoryStore, texts: Iterable[str]) -> list[str]:
     return [
         f"Linked: {memory.path}: {memory.description or memory.name}"
         for path, memory in list(found.items())[:_MOST_LINKS]
-        if not any(path in text for text in texts)
+        if not memory.quoted and not any(path in text for text in texts)
     ]
 
 

@@ -385,10 +385,9 @@ def _body(find: Find, text: str, rules: Cues) -> str:
         text = with_absolute_dates(text, said)
     if find.assistant:
         return finding.rule_body(find.assistant, "", text)
-    if find.type == "project" and (due := _due(find, text, said)):
-        return finding.rule_body(text, find.why, f"holds until {due}")
-    scope = finding.scope_of(text, rules) if find.type == "feedback" else ""
-    return finding.rule_body(text, find.why, scope)
+    if find.type == "project":  # in their words alone: with any of ours it would not speak
+        return finding.rule_body(text, "" if find.why in text else find.why, "")
+    return finding.rule_body(text, find.why, finding.scope_of(text, rules))
 
 
 def _due(find: Find, text: str, said: date) -> str:

@@ -24,6 +24,7 @@ from lamina.memory import (
     with_pointer,
     with_renamed,
     without_pointer,
+    without_quotations,
 )
 from lamina.text.claims import covered, headings, statements
 from lamina.text.wording import content_stems
@@ -61,7 +62,7 @@ def repaired(
     repeated a description, as `before` had it, follows it. A line that points to one of the `others`,
     which are there and no memories, stays. Repairing a repaired index changes nothing."""
     known = {memory.path: memory for memory in memories if not memory.team}
-    content = _bytes(index)
+    content = _bytes(index) if fits(index) else without_quotations(_bytes(index))
     linked = {one.file for one in links_of(content)}
     for path in sorted(removed):
         if path in linked or not path[:1].isalnum() or ":" in path:  # such may be no plain link

@@ -46,11 +46,13 @@ if TYPE_CHECKING:
     from lamina.memory.index import pointers_of as pointers_of
     from lamina.memory.index import resolver as resolver
     from lamina.memory.index import short_hook as short_hook
+    from lamina.memory.index import told_of as told_of
     from lamina.memory.index import unlinked as unlinked
     from lamina.memory.index import with_pointer as with_pointer
     from lamina.memory.index import with_pointers as with_pointers
     from lamina.memory.index import with_renamed as with_renamed
     from lamina.memory.index import without_pointer as without_pointer
+    from lamina.memory.index import without_quotations as without_quotations
     from lamina.memory.instructions import Instruction as Instruction
     from lamina.memory.instructions import Instructions as Instructions
     from lamina.memory.instructions import as_reminder as as_reminder
@@ -163,6 +165,7 @@ _HOMES = {
     "rests_on_user": "commits",
     "safe_path": "leaks",
     "short_hook": "index",
+    "told_of": "index",
     "sync_team": "file_store",
     "takes_back": "removal",
     "team_authors": "paths",
@@ -183,6 +186,7 @@ _HOMES = {
     "with_pointers": "index",
     "with_renamed": "index",
     "without_pointer": "index",
+    "without_quotations": "index",
     "without_secrets": "leaks",
     "written_at": "commits",
 }

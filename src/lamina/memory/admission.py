@@ -8,28 +8,25 @@ from __future__ import annotations
 import dataclasses
 import math
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from functools import cache
 
 from lamina.errors import GateRefused, SaidAlready
 from lamina.memories import BlamedLine, Commit, Memory, Proposal, Verdict, Writer
 from lamina.memory.commits import blame, teammate_of, users_word
 from lamina.memory.evidence import unproven_explanations
-from lamina.memory.gate import (
-    GateContext,
-    decide,
-    decide_index,
-    decide_removal,
-    nothing_vouched,
-)
+from lamina.memory.gate import GateContext, decide, decide_removal, nothing_vouched
 from lamina.memory.history import HistoryDamaged
 from lamina.memory.inbox import Pins
 from lamina.memory.index import is_index, pointers_of
+from lamina.memory.index_gate import decide_index
 from lamina.memory.journal import Journal
 from lamina.memory.known import KnownMemories
 from lamina.memory.leaks import secrets_of
 from lamina.memory.removal import Saying, carrying, left_out, still_said
 from lamina.memory.tombstones import Tombstones
 from lamina.memory.topics import read_topic, why_ambiguous
+from lamina.text.wording import spaced
 
 _OUR_WRITERS = ("agent", "extraction", "team")  # what they wrote of facts they may take back
 
@@ -59,11 +56,12 @@ class Admission:
         after: bytes | None = None,
         unsettled: Collection[str] = (),
         mtime: float = 0.0,
+        removed: Sequence[Memory] = (),
     ) -> Verdict:
         """Accept or inbox; refusals are raised. `current` is the file before the change, `after` what
         it would become (None: nobody knows), `exact` the bytes that the writer gave, if it gave any.
         `unsettled` are files that were changed too and may yet be put back; `mtime` is the time of the
-        file before the change, where that is in the directory already."""
+        file before the change, where that is in the directory already; `removed` went in the same call."""
         path = proposal.path
         if exact is not None and proposal.writer != "user" and not is_index(path):
             shown = secrets_of(proposal, self.rules.secret_rules).mask(path)
@@ -84,6 +82,7 @@ class Admission:
         else:
             old = None if current is None else read_topic(path, current)
             context = self._context(path, old)
+            context = dataclasses.replace(context, says=self._said_unasked(path, removed))
             if old is not None and after is not None and proposal.writer not in ("user", "team"):
                 leaving = self._leaving(old, read_topic(path, after), unsettled, mtime)
                 context = dataclasses.replace(context, leaving=leaving)
@@ -109,6 +108,18 @@ class Admission:
         else:
             leaving = self._leaving(read_topic(path, content), None, unsettled, mtime)
         return decide_removal(proposal, dataclasses.replace(self.rules, leaving=leaving))
+
+    def _said_unasked(self, path: str, removed: Sequence[Memory]) -> Callable[[str], bool]:
+        """Whether a line stands in another memory that speaks: then nobody says it anew."""
+
+        @cache
+        def lines() -> set[str]:
+            others = (one for one in self._known.all() if one.path != path)
+            speak = [one for one in (*others, *removed) if not one.quoted]
+            texts = (f"{one.name}\n{one.description}\n{one.body}" for one in speak)
+            return {spaced(line) for text in texts for line in text.splitlines()}
+
+        return lambda line: bool(line.strip()) and spaced(line) in lines()
 
     def _leaving(
         self, old: Memory, new: Memory | None, unsettled: Collection[str] = (), mtime: float = 0.0
@@ -175,6 +186,7 @@ class Admission:
             if one.path != old.path
             and one.path not in unsettled
             and (not own or one.type in ("user", "feedback"))
+            and (bool(old.quoted) or not one.quoted)  # else nobody would be told of it unasked
         ]
 
     def _lines(self, path: str) -> list[BlamedLine]:

@@ -294,9 +294,10 @@ def _junk(memory: Memory, stems: int) -> tuple[str, bool] | None:
 
 
 def _duplicates(heard: Sequence[_Heard], listed: Collection[str]) -> Iterator[Fault]:
-    def staying(one: _Heard) -> tuple[bool, float, str]:
-        """The one that the index does not know is to go, else the older."""
-        return one.memory.path in listed, _written(one.memory), one.memory.path
+    def staying(one: _Heard) -> tuple[bool, bool, float, str]:
+        """A quotation is to go, then the one that the index does not know, else the older."""
+        path, speaks = one.memory.path, not one.memory.quoted
+        return speaks, path in listed, _written(one.memory), path
 
     # Of copies one stays and speaks for all: a fault for each pair would be too many to read.
     same: dict[tuple[object, ...], list[_Heard]] = {}
@@ -409,7 +410,7 @@ def _listed(index: bytes, team_index: bytes) -> Iterator[tuple[str, int]]:
 def _dangling(
     memories: Iterable[Memory], index: bytes, team_index: bytes, resolve: Resolve
 ) -> Iterator[Fault]:
-    paths = sorted(memory.path for memory in memories)
+    paths = sorted(one.path for one in memories if not one.quoted)  # which are found without a line
     folders = {"", "team", *(path.rpartition("/")[0] for path in paths)}
     for path, line in _listed(index, team_index):
         # A link into another folder leads elsewhere, perhaps into the project.

@@ -8,9 +8,10 @@ from dataclasses import replace
 from difflib import SequenceMatcher
 from typing import TYPE_CHECKING, NamedTuple
 
-from lamina.errors import Conflict, NameTaken, UsageError
+from lamina.errors import Conflict, GateRefused, NameTaken, UsageError
 from lamina.memories import (
     MEMORY_TYPES,
+    QUOTED,
     Memory,
     MemoryType,
     Note,
@@ -18,6 +19,7 @@ from lamina.memories import (
     Proposal,
     Verdict,
     Writer,
+    quoted_from,
 )
 from lamina.memory.naming import file_name, title_of
 from lamina.memory.topics import edit_topic, new_topic, read_topic
@@ -214,6 +216,20 @@ def proposal_of(memory: Memory, writer: Writer, session: str) -> Proposal:
         session=session,
         extra=memory.extra,
     )
+
+
+def marked(content: bytes, proposal: Proposal, verdict: Verdict, *, by_hand: bool) -> bytes:
+    """The file with the key that says whether it is a quotation: the gate's word, whatever its writer put
+    there. A person may write the key or take it off, and a teammate's file comes as it is."""
+    if proposal.writer == "team" or (proposal.writer == "user" and by_hand):
+        return content
+    quoted = quoted_from(verdict.origin)
+    if read_topic(proposal.path, content).extra.get(QUOTED, "") == quoted:
+        return content
+    content = edit_topic(content, extra={QUOTED: quoted or None})
+    if read_topic(proposal.path, content).quoted != quoted:  # beyond what is read of a file's head
+        raise GateRefused(f"{proposal.path} has too much frontmatter.")
+    return content
 
 
 def note_of(proposal: Proposal, verdict: Verdict, subject: str, **marks: str) -> Note:

@@ -29,14 +29,14 @@ from lamina.text.asks import (
     turned_round,
     withdraws,
 )
-from lamina.text.claims import in_order, no_plain_fact, no_statement
+from lamina.text.claims import only_restates
 from lamina.text.lists import Listed, words
 from lamina.text.origins import asks_somebody, typed_parts, untyped_parts
 from lamina.text.own_words import own_text
 
 Blocks = Sequence[tuple[Origin, str]]
 
-_FOUNDED, _HALF, _NEEDED_SHARE, _NEARLY_ALL = 0.4, 0.5, 0.7, 0.8  # of the content words
+_FOUNDED, _HALF, _NEEDED_SHARE = 0.4, 0.5, 0.7  # of the content words
 _MOST_SAID, _MOST_LINES = 1_000, 40  # characters that are kept as one memory; lines of a message
 _RUN = _LIKE = 5  # words or wide characters that show where a text came from; letters of a stem
 
@@ -332,6 +332,11 @@ def weakest_origin(proposal: Proposal, record: Record) -> str:
     return writers.get(proposal.writer, "assistant")
 
 
+def weaker(one: str, other: str) -> str:
+    """The less trusted of two origins."""
+    return next((known for known in _LEAST_TRUSTED if known in (one, other)), one)
+
+
 def why_unfounded(proposal: Proposal, claim: str, record: Record) -> str:
     """ "" or why nothing that was said or read here stands behind a fact of the assistant's."""
     quoted = "\n".join(
@@ -469,30 +474,13 @@ def echoes(text: str, sources: Iterable[str]) -> bool:
     return bool(runs) and any(not runs.isdisjoint(wording.runs(one, _RUN)) for one in sources)
 
 
-def no_fact(proposal: Proposal, text: str, record: Record) -> str:
-    """ "" or what in a text that nobody typed is not plainly a statement of fact. What restates only what
-    the user typed may be worded as they did."""
-    found = no_statement(text, proposal.name)
-    # A program and a teammate answer for what they say; what a dream says unproven passed here before.
-    bare = not (proposal.session or proposal.evidence)
-    if found or (bare and proposal.writer in ("program", "team", "dream")):
-        return found
-    support = _supported(proposal, record)
+def restates(proposal: Proposal, text: str, record: Record) -> bool:
+    """Does a text that nobody typed say only what the user did, sentence by sentence?"""
+    support, title = _supported(proposal, record), _spelled(proposal.name, proposal.type)
     each = [message.stated() for message in support.messages]
     typed = [one for said in each for text in said for one in (*_AND_A.split(text), " ".join(said))]
-
-    def told(one: str) -> bool:
-        return any(
-            _share(one, known := "\n".join([said, *support.days])) >= _NEEDED_SHARE
-            and not wording.missing_tokens(one, known)
-            and about.denials(one) == about.denials(said)
-            and _share(said, one) >= _NEARLY_ALL  # what limits it must not be gone
-            and in_order(one, said)
-            for said in typed
-        )
-
-    found = no_plain_fact("\n".join(told_apart(text)), proposal.name, told)
-    return f"may guide whoever reads it: {_short(found)}" if found else ""
+    told = _WRAPPED.sub(" ", "\n".join(told_apart(text)))
+    return only_restates(told, title, typed, support.days)
 
 
 def _short(text: str) -> str:

@@ -35,8 +35,9 @@ from lamina.memories import (
     Verdict,
     Writer,
 )
-from lamina.memory.gate import GateContext, decide, decide_index
+from lamina.memory.gate import GateContext, decide
 from lamina.memory.index import is_index
+from lamina.memory.index_gate import decide_index
 from lamina.memory.journalled import JournalledFiles
 from lamina.memory.paths import claim, memory_place, prepare, team_is_on
 from lamina.memory.scan import nothing_new

@@ -13,17 +13,22 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from lamina.memories import MEMORY_TYPES, Memory, Proposal, Verdict, Writer
+from lamina.memories import (
+    Memory,
+    Proposal,
+    Verdict,
+    Writer,
+    as_quoted,
+    quoted_from,
+)
 from lamina.memory import evidence
-from lamina.memory.index import pointers_of
 from lamina.memory.known import Familiar, Listed, stems_said
-from lamina.memory.leaks import Leak, leaks_in, leaks_of, new_leaks, secrets_of
-from lamina.memory.naming import grounded, sums_up, why_bad_name, why_misnamed
+from lamina.memory.leaks import Leak, leaks_of, new_leaks, secrets_of
+from lamina.memory.naming import why_bad_name, why_misnamed
 from lamina.memory.removal import Saying, clauses, still_said, taken_back
 from lamina.messages import Origin
 from lamina.text import wording
-from lamina.text.asks import find_order
-from lamina.text.claims import order_heard
+from lamina.text.claims import no_statement, order_heard
 from lamina.text.hidden import hidden_character, speaks_as_system
 from lamina.text.likeness import tells_apart
 from lamina.text.origins import tells_of_code, typed_parts
@@ -39,13 +44,7 @@ OriginTexts: TypeAlias = Sequence[tuple[Origin, str]]
 _SAME = 1.0
 _FRONTMATTER_BYTES = 3_500  # readers look at the first 4 KB only
 _ADVISED_HOOK = 150
-_LONGEST_HEADING = 60
-_SHORT_HEADING = 2  # words
-_HEADINGS = (
-    *MEMORY_TYPES,
-    "memory memories index team topics notes rules facts preferences references",
-)
-_MASKED = "it held a secret, which is masked here"
+MASKED = "it held a secret, which is masked here"
 _NO_TEAM = (
     "this project has no team memory: `lamina team join URL` begins one; else save it outside team/"
 )
@@ -62,6 +61,10 @@ def _always_forgotten(_proposal: Proposal) -> tuple[float, str]:
 
 def nothing_vouched(_path: str) -> str:
     return ""
+
+
+def _says_nothing(_line: str) -> bool:
+    return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +93,8 @@ class GateContext:
     # Text at a path that, by the history, already rests on the user's word: an update need not
     # prove those lines again. What only `outside` wrote is not among it.
     vouched: Callable[[str], str] = nothing_vouched
+    # Does a memory that is shown unasked say this line? Then it is only moved.
+    says: Callable[[str], bool] = _says_nothing
     # Whose word a memory is by the history; "" if nobody recorded it.
     origin_of: Callable[[str], str] = nothing_vouched
     # What a person said in this file that the write drops and no other memory says.
@@ -139,13 +144,20 @@ def _decided(
     forgotten = context.forgotten(proposal)
     revives = bool(forgotten) and _asked_again(proposal, context)
     new = new_leaks(leaks, context.known.get(proposal.path))
-    refusal = _why_refused(proposal, context, "" if revives else forgotten, leaks)
+    forgotten_still = "" if revives else forgotten
+    refusal = _why_refused(proposal, context, forgotten_still, leaks)
     refusal = refusal or _why_secret(proposal, new, named=named)
     same = alike >= _SAME and not apart
+    whose = _whose(proposal, context, forgotten_still) if not refusal else ("", "")
+    if (
+        other is not None and other.quoted
+    ):  # what speaks doubles no quotation, nor two of them each other
+        same = bool(quoted_from(whose[1])) and not apart
+        twin = twin if same else ""
     if not refusal and same and proposal.writer not in ("user", "team"):
         refusal = f"{twin} says the same already"
     if refusal:
-        return Verdict("refuse", _sentence(refusal), update_of=twin if same else "")
+        return Verdict("refuse", sentence_of(refusal), update_of=twin if same else "")
     warnings = [*(leak.sentence for leak in leaks), *_form_warnings(proposal)]
     if proposal.writer == "user":
         if twin:
@@ -153,11 +165,9 @@ def _decided(
         if forgotten:
             warnings.append(f"This was forgotten {forgotten} and now comes back.")
         return Verdict("accept", "", warnings, update_of=twin, origin="typed")
-    why = _why_ask if proposal.writer == "team" else _why_inbox
-    why = _why_not_its_own if context.owner else why
-    reason, origin = why(proposal, context, "" if revives else forgotten)
+    reason, origin = whose
     if new or named:
-        reason = _MASKED
+        reason = MASKED
     if twin and not reason and proposal.writer != "team":
         if apart and origin == "typed":  # the user's word is kept beside the older one
             warnings.append(_twin_warning(twin, apart=apart))
@@ -169,10 +179,18 @@ def _decided(
         decision = "refuse" if context.owner else "inbox"
         theirs = [] if new or origin == "typed" else evidence.their_words(proposal, context.record)
         reason += f"; their whole words are “{' '.join(theirs)}”" if theirs else ""
-        return Verdict(decision, _sentence(reason), warnings, twin, origin, theirs=theirs)
+        return Verdict(decision, sentence_of(reason), warnings, twin, origin, theirs=theirs)
     if revives:
         warnings.append(f"This was forgotten {forgotten}; asked for again, it comes back.")
     return Verdict("accept", "", warnings, origin=origin, revives=revives)
+
+
+def _whose(proposal: Proposal, context: GateContext, forgotten: str) -> tuple[str, str]:
+    """Why a person should look first ("" if not), and whose word the memory is."""
+    if proposal.writer == "user":
+        return "", "typed"
+    why = _why_ask if proposal.writer == "team" else _why_inbox
+    return (_why_not_its_own if context.owner else why)(proposal, context, forgotten)
 
 
 def _twin_warning(twin: str, *, apart: bool) -> str:
@@ -203,7 +221,7 @@ def why_kept(proposal: Proposal, context: GateContext) -> str:
 def decide_removal(proposal: Proposal, context: GateContext) -> Verdict:
     """The same for a file that is to go: only what it says is looked at."""
     reason = why_kept(proposal, context)
-    return Verdict("inbox" if reason else "accept", _sentence(reason) if reason else "")
+    return Verdict("inbox" if reason else "accept", sentence_of(reason) if reason else "")
 
 
 def _asked_again(proposal: Proposal, context: GateContext) -> bool:
@@ -231,84 +249,7 @@ def _asked_again(proposal: Proposal, context: GateContext) -> bool:
     return bool(wishes and new) and not evidence.why_unproven(asked, record, context.known, vouched)
 
 
-def decide_index(
-    before: str, after: str, writer: Writer, context: GateContext, *, allow_secret: bool = False
-) -> Verdict:
-    """The same for a direct edit of MEMORY.md: new lines must point to memories that exist."""
-    if len(after.encode("utf-8", "replace")) > context.max_bytes:
-        return Verdict("refuse", f"MEMORY.md would exceed {context.max_bytes:,} bytes.")
-    if hidden := hidden_character(after):
-        return Verdict("refuse", f"MEMORY.md would hold {hidden}: remove it.")
-    leaks = leaks_in(after, "MEMORY.md", context.secret_rules)
-    warnings = [leak.sentence for leak in leaks]
-    if warnings and context.scope == "team":
-        return Verdict("refuse", warnings[0])
-    new = [leak for leak in leaks if leak.value not in before]
-    if new and not allow_secret and writer in ("user", "agent", "program"):
-        return Verdict("refuse", _leave_out(new[0], writer))
-    if writer == "user":
-        return Verdict("accept", "", warnings, origin="typed")
-    reason = _MASKED if new else _why_bad_index(before, after, context)
-    decision = "inbox" if reason else "accept"
-    return Verdict(decision, _sentence(reason) if reason else "", warnings, origin="assistant")
-
-
-def _why_bad_index(before: str, after: str, context: GateContext) -> str:
-    """New lines are pointers whose words come from their memory, and keep the label of its origin."""
-    known = {line.strip() for line in before.splitlines()}
-    old = pointers_of(before.encode("utf-8", "replace"))
-    labels = {p.file: _label(p.hook) for p in old}
-    for line in after.splitlines():
-        bare = line.strip()
-        if not bare or bare in known:
-            continue
-        if "<!--" in bare:
-            return f"a new index line would hide others: “{bare[:60]}”"
-        if bare.startswith("#") and _is_topic(bare, context.known):
-            continue
-        pointer = next(iter(pointers_of(bare.encode("utf-8", "replace"))), None)
-        about = _pointed_at(pointer.file, context.known) if pointer else []
-        if pointer is None or not about:
-            return f"a new index line points to no memory: “{bare[:60]}”"
-        label = labels.get(pointer.file, "") or _source_of(pointer.file, context)
-        if label and _label(pointer.hook) != label:
-            return f"the line for {pointer.file} would lose {label}"
-        hook = pointer.hook.removesuffix(label)
-        stood = [text for one in old if one.file == pointer.file for text in (one.title, one.hook)]
-        if not any(sums_up(pointer.title, hook, one, stood) for one in about):
-            return f"the line for {pointer.file} says what its memory does not: “{hook[:60]}”"
-    return ""
-
-
-def _source_of(file: str, context: GateContext) -> str:
-    """What the line ends with by the history: a label that was taken off with its line comes back."""
-    bare = file.removeprefix("team/")
-    origin = context.origin_of(bare) or context.origin_of(f"team/{bare}")
-    return "" if origin in ("", "typed") else f"(source: {origin})"
-
-
-def _is_topic(heading: str, known: Familiar) -> bool:
-    """A heading groups memories: a word or two, or words of a type or of memories; never an order."""
-    if len(heading) > _LONGEST_HEADING or find_order(heading):
-        return False
-    if len(wording.words(heading)) <= _SHORT_HEADING and not wording.hard_tokens(heading):
-        return True
-    said = " ".join([*_HEADINGS, *(f"{one.name} {one.description}" for one in known)])
-    return grounded(heading, said)
-
-
-def _pointed_at(file: str, known: Familiar) -> list[Memory]:
-    """The memory that it names; two, where the team has one of that name as well."""
-    bare = file.removeprefix("team/")
-    return [*filter(None, map(known.get, (bare, f"team/{bare}")))]
-
-
-def _label(hook: str) -> str:
-    found = re.search(r"\(source: [^()]*\)$", hook.strip())
-    return found[0] if found else ""
-
-
-def _sentence(reason: str) -> str:
+def sentence_of(reason: str) -> str:
     from lamina.secrets import redact
 
     reason = redact(reason)
@@ -358,11 +299,11 @@ def _why_secret(proposal: Proposal, new: Sequence[Leak], *, named: bool) -> str:
     if proposal.writer not in ("user", "agent", "program"):
         return ""
     if new and not proposal.allow_secret:
-        return _leave_out(new[0], proposal.writer)
+        return leave_out(new[0], proposal.writer)
     return "the file's name would give a secret away: choose another" if named else ""
 
 
-def _leave_out(leak: Leak, writer: Writer) -> str:
+def leave_out(leak: Leak, writer: Writer) -> str:
     or_insist = ", or insist with `lamina memory add --allow-secret`" if writer == "user" else ""
     return f"{leak.sentence.removesuffix('.')}: leave it out{or_insist}."
 
@@ -434,14 +375,11 @@ def _why_inbox(proposal: Proposal, context: GateContext, forgotten: str) -> tupl
         return f"a {proposal.type} memory needs the user's own word, and {unproven}", origin
     if context.known.get(proposal.path) is None and (why := why_misnamed(proposal)):
         return why, origin
-    if unproven:
+    if unproven or others_stand:
         text = evidence.claimed_text(new, context.known, known)
-        what = evidence.no_fact(new, text, record)
-        why = f"a {proposal.type or 'memory'} states facts, and this {what}" if what else ""
-        # With no session at all (an agent whose prompts nobody records) there is nowhere to look.
-        said_by_us = origin == "assistant" and proposal.writer in ("agent", "extraction")
-        if not why and said_by_us and (proposal.session or proposal.evidence):
-            why = evidence.why_unfounded(new, text, record)
+        why = _why_no_fact(new, text, origin, record) if unproven else ""
+        if not why:
+            why, origin = _as_quotation(new, text, origin, context, told=not unproven)
         if why:
             return why, origin
     if context.inbox_all:
@@ -449,12 +387,47 @@ def _why_inbox(proposal: Proposal, context: GateContext, forgotten: str) -> tupl
     return "", origin
 
 
+def _why_no_fact(new: Proposal, text: str, origin: str, record: evidence.Record) -> str:
+    """ "" or why what nobody typed is not even kept as a quotation."""
+    if what := no_statement(text, new.name):
+        return f"a {new.type or 'memory'} states facts, and this {what}"
+    # With no session at all (an agent whose prompts nobody records) there is nowhere to look.
+    said_by_us = origin == "assistant" and new.writer in ("agent", "extraction")
+    if said_by_us and (new.session or new.evidence):
+        return evidence.why_unfounded(new, text, record)
+    return ""
+
+
+def _as_quotation(
+    new: Proposal, text: str, origin: str, context: GateContext, *, told: bool
+) -> tuple[str, str]:
+    """What nobody typed is a quotation, unless it only restates what the user did: a file of its own, for
+    what speaks takes none in, and what the user `told` must not be hidden in one."""
+    # A program and a teammate answer for what they say; what a dream tidies passed here before.
+    dreamt = new.writer == "dream"
+    if new.writer not in ("agent", "extraction") and not (dreamt and new.evidence):
+        return "", origin
+    old = context.known.get(new.path)
+    text = "\n".join(line for line in text.splitlines() if not context.says(line))
+    new = dataclasses.replace(new, name="" if context.says(new.name) else new.name)
+    told = told or evidence.restates(new, text, context.record)
+    if old is not None and old.quoted:
+        if told and text.strip():
+            return f"{new.path} is a quotation, and what the user says is not hidden in one", origin
+        return "", as_quoted(evidence.weaker(old.quoted, origin))
+    if told:
+        return "", origin
+    if old is not None:
+        return f"nobody typed it, and {new.path} is shown unasked", origin
+    return ("nobody typed it", origin) if dreamt else ("", as_quoted(origin))
+
+
 def _why_ask(proposal: Proposal, context: GateContext, _forgotten: str) -> tuple[str, str]:
     """The same for what a teammate wrote: what they state is taken as theirs. What tells the agent what
     to do, or speaks for the user, is asked about; what the user accepted of it is not asked again."""
     new, known = _what_is_new(proposal, context, context.vouched(proposal.path))
     marker = speaks_as_system(_all_text(proposal))
-    what = evidence.no_fact(new, evidence.claimed_text(new, context.known, known), context.record)
+    what = no_statement(evidence.claimed_text(new, context.known, known), new.name)
     what = f"speaks as the system or another turn: {marker}" if marker else what
     reason = f"what {proposal.teammate or 'a teammate'} wrote {what}" if what else ""
     return reason, f"teammate {proposal.teammate}".strip()

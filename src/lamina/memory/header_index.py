@@ -25,7 +25,7 @@ create table wordings (path blob primary key, mtime int, size int, inode int, wo
 create table stems (path blob primary key, stems text);
 """
 # Also to be raised when `wording` takes words apart in another way: the wordings are kept here.
-_VERSION = 5
+_VERSION = 6
 
 
 _NAMES = "utf-8", "surrogateescape"
@@ -41,6 +41,7 @@ class Row(NamedTuple):
     description: str
     type: str
     skipped: str
+    quoted: str = ""
 
 
 class Stamp(NamedTuple):
@@ -136,8 +137,7 @@ class HeaderIndex:
             if some:
                 query += f" and file in ({','.join('?' * len(files))})"
             for file, head in self._ask(query, (os.fsencode(folder), *(files if some else ()))):
-                name, description, kind, skipped = head.split("\0")
-                row = Row(folder, os.fsdecode(file), name, description, kind, skipped)
+                row = Row(folder, os.fsdecode(file), *head.split("\0"))
                 rows[folder, row.file] = row
         return rows
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cache, partial
 from urllib.parse import unquote
 
-from lamina.memories import MEMORY_TYPES, LoadedIndex, Memory, Proposal
+from lamina.memories import MEMORY_TYPES, LoadedIndex, Memory, Proposal, as_quoted
 
 Rework = Callable[[str, bytes | None], bytes | None]
 Resolve = Callable[[str], str]
@@ -28,28 +28,47 @@ def link_of(path: str) -> str:
     return path.removeprefix("team/")
 
 
-def adding(proposal: Proposal, origin: str, base: Memory | None) -> Rework:
-    """A pointer to the written memory. A line that is there stays unless name or text changed."""
+def adding(proposal: Proposal, origin: str, base: Memory | None, quoted: str = "") -> Rework:
+    """A pointer to the written memory. A line that is there stays unless name, text or whether it is
+    `quoted` changed; a quotation gets none where that would crowd out others."""
     link = link_of(proposal.path)
     # Whose word it is shows in the line, unless it is the user's own.
     suffix = "" if origin in ("", "typed") else f" (source: {origin})"
-    hook = (
-        f"{proposal.hook if proposal.writer == 'user' else harmless_hook(proposal.hook)}{suffix}"
-        if proposal.hook
-        else short_hook(link, proposal.name, proposal.description, suffix=suffix)
-    )
-    same = base is not None and (base.name, base.description) == (
+    title, hook = told_of(link, proposal.name, proposal.description, quoted=quoted, suffix=suffix)
+    if proposal.hook and not quoted:
+        hook = proposal.hook if proposal.writer == "user" else harmless_hook(proposal.hook)
+        hook += suffix
+    same = base is not None and (base.name, base.description, base.quoted) == (
         proposal.name,
         proposal.description,
+        quoted,
     )
 
     def rework(_path: str, index: bytes | None) -> bytes:
-        unchanged = same and not proposal.hook
-        if unchanged and any(pointer.file == link for pointer in pointers_of(index or b"")):
-            return index or b""
-        return with_pointer(index or b"", link, proposal.name, hook, section=proposal.type or "")
+        index = index or b""
+        there = any(pointer.file == link for pointer in pointers_of(index))
+        if there and same and not proposal.hook:
+            return index
+        after = with_pointer(index, link, title, hook, section=proposal.type or "")
+        return index if quoted and not there and load_index(after).warning else after
 
     return rework
+
+
+def told_of(
+    file: str, name: str, description: str, *, quoted: str = "", suffix: str = ""
+) -> tuple[str, str]:
+    """Title and hook of a memory's line. The index is always in view, so of a quotation it holds no word
+    but the file's name."""
+    if quoted:
+        return _QUOTATION, f"{_WHEN_ASKED} (source: {as_quoted(quoted)})"
+    return name, short_hook(file, name, description, suffix=suffix)
+
+
+def without_quotations(content: bytes) -> bytes:
+    """The index without the lines of quotations, which are found without them."""
+    told = (p.file for p in pointers_of(content) if p.hook.startswith(f"{_WHEN_ASKED} (source:"))
+    return without_pointer(content, *told)
 
 
 def removing(path: str) -> Rework:
@@ -67,10 +86,9 @@ def renaming(old: str, new: str, memory: Memory) -> Rework:
             return None if index is None else with_renamed(index, link_of(old), link_of(new))
         if path == index_of(old):
             return None if index is None else without_pointer(index, link_of(old))
-        hook = short_hook(link_of(new), memory.name, memory.description)
-        return with_pointer(
-            index or b"", link_of(new), memory.name, hook, section=memory.type or ""
-        )
+        link = link_of(new)
+        title, hook = told_of(link, memory.name, memory.description, quoted=memory.quoted)
+        return with_pointer(index or b"", link, title, hook, section=memory.type or "")
 
     return rework
 
@@ -79,6 +97,7 @@ INDEX = "MEMORY.md"
 LOADED_LINES = 200
 LOADED_BYTES = 25_000
 ADVISED_LINE = 150
+_QUOTATION, _WHEN_ASKED = "Quotation", "shown when asked for"
 
 _TARGET = (
     r"(?P<title>(?:[^\[\]\n]|\[[^\[\]\n]*\])*)\]"

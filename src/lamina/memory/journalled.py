@@ -295,11 +295,14 @@ class JournalledFiles:
                 return drafts.outcome_of(item.proposal.path, verdict, inbox_id=item.id)
             if conflict is not None:
                 raise conflict
-            changes = [Change(path, current, after and labelled(after, verdict.unproven))]
-            rework = None
+            after, rework = labelled(after or b"", verdict.unproven), None
+            if not is_index(path):
+                after = drafts.marked(after, proposal, verdict, by_hand=exact is not None)
+            changes = [Change(path, current, after)]
             if pointer and not is_index(path):
                 shown = for_index(proposal, self.admission.rules.secret_rules)
-                rework = index.adding(shown, verdict.origin, base)
+                quoted = read_topic(path, after).quoted
+                rework = index.adding(shown, verdict.origin, base, quoted)
                 changes.append(self.index_change(path, rework))
             note = drafts.note_of(proposal, verdict, subject or drafts.subject_of(current, path))
             stones = self.tombstones.lifted_by(proposal, asked=verdict.revives)
@@ -319,11 +322,18 @@ class JournalledFiles:
         after: bytes | None = None,
         unsettled: Collection[str] = (),
         mtime: float = 0.0,
+        removed: Sequence[Memory] = (),
     ) -> Verdict:
         """What the gate says; refusals are raised. `current` is the file before the change, which
         may be in the directory already when a tool wrote it by itself."""
         return self.admission.judge(
-            proposal, current, exact, after=after, unsettled=unsettled, mtime=mtime
+            proposal,
+            current,
+            exact,
+            after=after,
+            unsettled=unsettled,
+            mtime=mtime,
+            removed=removed,
         )
 
     def index_change(self, path: str, rework: index.Rework) -> Change:

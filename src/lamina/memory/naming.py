@@ -15,7 +15,6 @@ from lamina.memory.index import short_hook
 from lamina.secrets import secrets_in
 from lamina.text.about import NEGATION, limits, negates, plain_words
 from lamina.text.asks import find_order, permits, turned_round
-from lamina.text.claims import guides
 from lamina.text.wording import content_stems, fold, missing_tokens, sentences, spaced
 
 _PART = re.compile(r"[a-z0-9_-]{1,80}")
@@ -139,8 +138,7 @@ def why_misnamed(proposal: Proposal) -> str:
         return f"its file's name says what it does not: call it {better}"
     stands = any(name.rstrip("…") in fold(one) for one in texts)  # and is judged there
     judged = kind not in ("user", "feedback") and " " not in name and not stands
-    spelled = re.sub(r"[_-]+", " ", name)
-    if judged and (guides(spelled) or misnames(f"{kind}_{name}.md", kind, texts)):
+    if judged and misnames(f"{kind}_{name}.md", kind, texts):
         return f"its name says what it does not: “{name[:60]}”"
     return ""
 

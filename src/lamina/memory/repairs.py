@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from lamina.errors import LaminaError, MemoryStoreError
 from lamina.memory import index
 from lamina.memory.audit import Step
-from lamina.memory.index import index_of, short_hook, with_pointer, without_pointer
+from lamina.memory.index import index_of, with_pointer, without_pointer
 from lamina.memory.leaks import for_index
 from lamina.memory.topics import edit_topic, memory_type
 from lamina.ports import MemoryStore
@@ -48,8 +48,8 @@ def _carry_out(store: MemoryStore, step: Step) -> None:
         after = without_pointer(before or b"", link)
     else:
         memory = for_index(store.read(step.path), store.secret_rules)
-        hook = short_hook(link, memory.name, memory.description)
-        after = with_pointer(before or b"", link, memory.name, hook, section=memory.type or "")
+        title, hook = index.told_of(link, memory.name, memory.description, quoted=memory.quoted)
+        after = with_pointer(before or b"", link, title, hook, section=memory.type or "")
         if index.load_index(after).warning:
             raise MemoryStoreError(f"{name} is full: a new line would hide another one")
     store.write_file(name, after, writer="user", base=before, reason=reason, subject=reason)

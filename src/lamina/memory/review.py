@@ -352,6 +352,11 @@ def _judged(
             after=change.after,
             unsettled=others.unsettled,
             mtime=others.mtime(change),
+            removed=[
+                read_topic(one.path, one.before)
+                for one in changed
+                if one.after is None and one.before and not is_index(one.path)
+            ],
         )
         base = read_topic(path, change.before) if change.before is not None else None
         item = None
@@ -363,6 +368,11 @@ def _judged(
     if item is not None:
         _put_back(store, change)
         return drafts.outcome_of(path, verdict, inbox_id=item.id)
+    if not is_index(path):
+        after = drafts.marked(change.after, proposal, verdict, by_hand=False)
+        if after != change.after:
+            store.files.write(path, after, expected=change.after)
+            change = Change(path, change.before, after)
     subject = drafts.subject_of(change.before, path)
     stones = store.tombstones.lifted_by(proposal, asked=verdict.revives)
     note = drafts.note_of(proposal, verdict, subject)

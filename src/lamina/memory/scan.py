@@ -23,7 +23,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from lamina.errors import MemoryStoreError
-from lamina.memories import Change, Memory
+from lamina.memories import QUOTED, Change, Memory
 from lamina.memory.beneath import Beneath
 from lamina.memory.header_index import HeaderIndex, IndexBroken, Row, Stamp
 from lamina.memory.history import History
@@ -129,6 +129,7 @@ class Scan:
             description=row.description,
             type=memory_type(row.type),
             body="",
+            extra={QUOTED: row.quoted} if row.quoted else {},
             mtime=mtime / 1e9,
             size=size,
         )
@@ -321,7 +322,8 @@ def _head(folder: _Folder, name: str, descriptor: int) -> Row:
     if is_binary(content):
         return Row(folder.path, name, "", "", "", BINARY)
     title, description, kind = read_header(name, content)
-    return Row(folder.path, name, title, description, kind or "", "")
+    quoted = read_topic(name, content).quoted if QUOTED.encode() in content else ""
+    return Row(folder.path, name, title, description, kind or "", "", quoted)
 
 
 def manifest(memories: Sequence[Memory], limit: int = 200) -> str:
@@ -330,7 +332,10 @@ def manifest(memories: Sequence[Memory], limit: int = 200) -> str:
     for memory in memories[:limit]:
         label = f"[{memory.type}] " if memory.type else ""
         when = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(memory.mtime))
-        lines.append(f"- {label}{memory.path} ({when}): {memory.description}")
+        said = (
+            "a quotation" if memory.quoted else memory.description
+        )  # whose words no prompt repeats
+        lines.append(f"- {label}{memory.path} ({when}): {said}")
     return "\n".join(lines)
 
 

@@ -17,7 +17,8 @@ from lamina.memories import MEMORY_TYPES, Memory, MemoryType
 
 # Frontmatter that says when or how a memory is kept, and nothing else.
 KEPT_BY_US = frozenset(
-    "said due modified created updated pinned source originsessionid node_type".split()  # noqa: SIM905 - a word list
+    """said due modified created updated pinned source quoted_from
+    originsessionid node_type""".split()  # noqa: SIM905 - a word list
 )
 _WORD_ENDS = re.compile(r"[_.-]+|(?<=[a-z])(?=[A-Z])")
 

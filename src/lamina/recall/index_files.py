@@ -22,7 +22,7 @@ from lamina.local.embedder import Meanings, has_sentence_model, sentence_model
 
 # ---- an index in a file
 
-_VERSION = 10  # raised whenever terms, fields or vectors change their meaning
+_VERSION = 11  # raised whenever terms, fields or vectors change their meaning
 _ABANDONED = 3_600.0  # seconds after which nobody is writing any more
 _MAGIC = b"lamina-recall-index\n"
 

@@ -297,7 +297,7 @@ class Prefetch:
     def _manifest(self, ranked: Sequence[Candidate]) -> list[Candidate]:
         """Everything that the selector may choose from: a memory that shares no word with the
         question may still be what it is about."""
-        known = {*self.request.exclude, *(one.path for one in ranked)}
+        known = {*self.request.exclude, *self.index.quoted, *(one.path for one in ranked)}
         newest: Sequence[Memory] = ()
         with suppress(MemoryStoreError):
             newest = self.index.store.newest(OFFERED + len(known))
@@ -344,7 +344,9 @@ def _found(index: MemoryIndex, asked: RecallRequest, most: int, **more: Any) -> 
     found: dict[str, Match] = {}
     for number, words in enumerate((asked.question, *_questions(asked.question))):
         more["look"] = not number  # the directory is gone through once
-        for one in index.search(words, most, now=asked.now, tools=asked.tools, **more):
+        for one in index.search(
+            words, most, now=asked.now, tools=asked.tools, unasked=True, **more
+        ):
             known = found.get(one.id, one)
             found[one.id] = one if one.confidence > known.confidence else known
     return list(found.values())
@@ -360,13 +362,14 @@ def _questions(message: str) -> list[str]:
 
 
 def _read(store: MemoryStore, selection: Selection) -> list[tuple[Memory, str]]:
-    """What was picked, each with whose word it is; a memory that went meanwhile is left out."""
+    """What was picked, each with whose word it is; a memory that went meanwhile, or became a quotation,
+    is left out."""
     known = sources(store) if selection.paths else {}
     memories: list[tuple[Memory, str]] = []
     for path in selection.paths:
         with suppress(MemoryStoreError):
             memories.append((store.read(path), known.get(path, "")))
-    return memories
+    return [one for one in memories if not one[0].quoted]
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from lamina.memory import (
     pointers_of,
     proposal_of,
     read_topic,
-    short_hook,
+    told_of,
     with_pointers,
     without_pointer,
 )
@@ -246,8 +246,9 @@ class TeamSync:
             if change.after is not None:
                 memory, key = read_topic(change.path, change.after), change.path.removeprefix(TEAM)
                 label = f" (source: teammate {plan.authors[change.path]})"
-                hook = short_hook(key, memory.name, memory.description, suffix=label)
-                new.append((key, memory.name or key, hook, memory.type or ""))
+                about = (key, memory.name or key, memory.description)
+                line = told_of(*about, quoted=memory.quoted, suffix=label)
+                new.append((key, *line, memory.type or ""))
         after = with_pointers(without_pointer(before or b"", *gone), new)
         theirs = next((one for one in news.entries if one.key == INDEX), None) if news else None
         text, rules = theirs.content or "" if theirs else "", self.store.secret_rules

@@ -14,8 +14,9 @@ from typing import Literal
 
 from lamina.memories import Memory
 from lamina.text import wording
+from lamina.text.about import denials
 from lamina.text.asks import classify, find_order, speaks_for_user
-from lamina.text.lists import Listed, anywhere, sections, words
+from lamina.text.lists import Listed, words
 from lamina.text.origins import asks_somebody
 from lamina.text.own_words import speaks_of
 from lamina.text.wording import content_stems, hard_tokens, spans
@@ -274,40 +275,7 @@ def _base(verb: str) -> str:
     return same.get(verb, verb.rstrip("s") if verb.isascii() and len(verb) > 3 else verb)
 
 
-# ---- what is plainly a fact
-
-_FORMS = ("unit", "token", "literal", "marks", "aims", "signs", "dotted", "quoted")
-_UNIT, _TOKEN, _LITERAL, _MARKS, _AIMS, _SIGNS, _DOTTED, _QUOTED = (
-    Listed(f"statement.{one}") for one in _FORMS
-)
-_CHINESE_PART, _CHINESE_WORD = (Listed(f"statement.chinese_{one}") for one in ("part", "words"))
-_CASED = ("wrapped", "past", "before_name")
-_WRAPPED, _PAST, _BEFORE_NAME = (Listed(f"statement.{o}", flags=re.NOFLAG) for o in _CASED)
-_LONGEST_STATEMENT, _SHORT_CHINESE = 400, 8  # characters
-_LONGEST_NOUN, _LONGEST_PHRASE = 8, 12  # words without a verb; … that a number or a place opens
-_LONGEST_SUBJECT, _LONGEST_TOPIC, _SHORT_TITLE = 10, 20, 3  # words
-
-
-@lru_cache
-def _listed(*names: str) -> frozenset[str]:
-    lines = (one for name in names for one in sections("statement.txt")[name])
-    return frozenset(" ".join(lines).casefold().split())
-
-
-@lru_cache
-def _forms(kind: str) -> frozenset[str]:
-    """What a thing does (`verbs`), or what is done to it (`made`), the regular forms made by rule: wrong
-    ones among them are no words, and do no harm."""
-    does = kind == "verbs"
-    bases, ends = _listed("acts", "does" if does else "undergone"), ("", "s", "es")
-    found = {f"{one}{end}" for one in bases for end in (ends if does else ("d", "ed"))}
-    found |= {f"{one[:-1]}{'ies' if does else 'ied'}" for one in bases if one[-1] == "y"}
-    return _listed(kind).union(found, () if does else (f"{one}{one[-1]}ed" for one in bases))
-
-
-@lru_cache(maxsize=1)
-def _guiding() -> re.Pattern[str]:
-    return anywhere(sections("statement.txt")["phrases"])
+# ---- what is no fact
 
 
 def no_statement(text: str, name: str = "") -> str:
@@ -330,171 +298,39 @@ def order_heard(text: str, heard: Callable[[], Iterable[str]]) -> str:
     return next((order for order in given if any(order in words for words in told)), "")
 
 
-def no_plain_fact(text: str, title: str = "", told: Callable[[str], bool] | None = None) -> str:
-    """ "" or the first sentence that does not plainly state a fact about a thing, in English, German or
-    Chinese, and was not `told` by the user. What only names what the others state is none."""
-    said = _WRAPPED.sub(" ", f"{text}\n{title}" if " " in title else text)
-    units = [one for one in map(str.strip, _UNIT.split(said)) if any(map(str.isalnum, one))]
-    plain = [one for one in units if states_fact(one) or (told and told(one))]
-    known = {stem for one in plain for stem in content_stems(one)}
-    return next((one for one in units if one not in plain and not _only_names(one, known)), "")
+# ---- what says again what somebody said
+
+_MOST, _NEARLY_ALL = 0.7, 0.8  # of the content words
+_TITLE, _TITLE_LETTERS = 4, 40  # words and letters of one that is made of what it stands over
 
 
-def _only_names(topic: str, known: set[str]) -> bool:
-    """ "Build time", or words that stand in the statements: it says nothing of its own."""
-    words, stems = _TOKEN.findall(topic.casefold()), content_stems(topic)
-    short = len(words) <= _SHORT_TITLE and topic.isascii() and _is_name(topic, known)
-    new = len(stems - known)  # a description says it in words of its own, too
-    fits = short or (len(words) <= _LONGEST_TOPIC and bool(known) and 3 * new <= len(stems))
-    return fits and not _guides(topic, words) and not _aims(topic)
+def only_restates(text: str, title: str, said: Sequence[str], days: Sequence[str]) -> bool:
+    """Does each sentence of a text say one of those that were said, its words in their order and with
+    as many a "not"? A title of a few of its words may stand over it."""
+    units = [one for one in (*wording.sentences(text), title) if any(map(str.isalnum, one))]
+    told = [one for one in units if any(_says_again(one, other, days) for other in said)]
+    body = "\n".join(told)
+    return all(one in told or _only_names(one, body) for one in units)
 
 
-def _is_name(topic: str, known: set[str]) -> bool:
-    """ "Build time", but not "Whitelist box7 traffic" nor "Sicherungen verwerfen": what a new word that
-    opens or ends it as a verb would asks for something."""
-    first, last = topic.split(maxsplit=1)[0], topic.rsplit(maxsplit=1)[-1]
-    counted = last.isdigit() and not _bids((first.casefold(),))  # "Fact 3"
-    noun = counted or first.endswith((*_listed("nouns"),)) or content_stems(first) <= known
-    acts = last.islower() and last.endswith("en") and not content_stems(last) <= known
-    return ":" not in topic and (first == last or (noun and not acts))
-
-
-def guides(name: str) -> bool:
-    """Does a name of more than a few words guide whoever reads it?"""
-    words = _TOKEN.findall(name.casefold())
-    wide = [one for one in _listed("chinese_guides") if one in name]
-    known = not _listed("guides", "german_guides").isdisjoint(words)
-    return (known and len(words) > _SHORT_TITLE) or len(wide) > 1
-
-
-def states_fact(sentence: str) -> bool:
-    """Is it a thing and what it is, has or does, with nothing in it that guides a reader?"""
-    bare = _MARKS.sub("", sentence).strip().replace("’", "'")
-    plain = _LITERAL.sub("`", bare).rstrip(".;。； ").replace("here's ", "here is ")
-    plain = _BEFORE_NAME.sub(r"\g<0>the ", plain)
-    words = _TOKEN.findall(plain.casefold())
-    if len(sentence) > _LONGEST_STATEMENT or _aims(bare) or _guides(plain, words):
-        return False
-    if any("\u3400" <= char <= "\u9fff" for char in plain):
-        parts = [one for one in _CHINESE_PART.split(plain) if one.strip()]
-        said = _states_in_chinese(parts[1 if plain[0] == "`" and len(parts) > 1 else 0])
-        rest = (one.strip() for one in parts if not _states_in_chinese(one))
-        return said and all(len(one) <= _SHORT_CHINESE for one in rest)
-    clauses: list[tuple[str, list[str]]] = [("", [])]
-    for word in words:
-        if word in _listed("parts"):
-            clauses.append((word, []))
-        else:
-            clauses[-1][1].append(word)
-    filled = [(joint, part) for joint, part in clauses if part]
-    mains = (_is_clause(part) or (at in {")", "]"} and _tells(part)) for at, part in filled)
-    first = next((n for n, is_main in enumerate(mains) if is_main), len(filled))
-    opens = _listed("determiners", "opens")
-    named = len(filled) > 1 and (filled[1][1][0] in opens or filled[1][1][0][0].isdigit())
-    labelled = named and (plain[0] == "`" or "**" in sentence[:5])
+def _says_again(one: str, said: str, days: Sequence[str]) -> bool:
+    known = "\n".join([said, *days])
     return (
-        (first < len(filled) or labelled or plain[:1].isdigit())  # "`f()` — a reader", "8 of 9"
-        and all(_is_phrase(part) and _is_thing(part) for _, part in filled[:first])
-        and all(_goes_on(joint, part) for joint, part in filled[first + 1 :])
+        _share(one, known) >= _MOST
+        and not wording.missing_tokens(one, known)
+        and denials(one) == denials(said)
+        and _share(said, one) >= _NEARLY_ALL  # what limits it must not be gone
+        and in_order(one, said)
     )
 
 
-def _aims(bare: str) -> bool:
-    """Does it hold a call, a host, an address, an account, a question, a quotation or markup?"""
-    plain = _LITERAL.sub("`", bare)
-    for code in _LITERAL.findall(bare):
-        hosts = any(_is_host(one, code=True) for one in _DOTTED.findall(code))
-        if hosts or _QUOTED.search(code) or _AIMS.search(code):
-            return True
-    hosts = any(_is_host(one) for one in _DOTTED.findall(plain))
-    return hosts or bool(_SIGNS.search(plain) or _AIMS.search(plain))
+def _share(one: str, other: str) -> float:
+    stems = content_stems(one.replace("用户的", "我").replace("用户", "我"))
+    return len(stems & content_stems(other)) / len(stems) if stems else 1.0
 
 
-def _is_host(dotted: str, *, code: bool = False) -> bool:
-    """A dotted name, if it is neither a file's nor, in code, likely one of a program's."""
-    *names, end = dotted.casefold().split(".")
-    deep, known = len(names) > 1, end in _listed("hosts")
-    is_file = end in _listed("endings") and not (deep and known)
-    of_program = not known and dotted.rpartition(".")[2] not in (end, end.upper(), end.title())
-    if is_file or of_program or len(end) < 2 or not end.isalpha():  # `pool.DrainAll`
-        return False
-    return not code or (deep and (len(end) == 2 or known)) or end in _listed("sure_hosts")
-
-
-def _guides(sentence: str, words: Sequence[str]) -> bool:
-    bare = _CHINESE_WORD.sub(" ", sentence)
-    wide = not bare.isascii() and any(map(bare.__contains__, _listed("chinese_guides")))
-    known = not _listed("guides", "german_guides").isdisjoint(words)
-    return wide or known or bool(_guiding().search(sentence))
-
-
-def _is_clause(words: Sequence[str]) -> bool:
-    """A thing, then a verb that says what it is, has or does."""
-    does = words[0].endswith("s") and words[0] in _forms("verbs")
-    did = _PAST.match(words[0]) and words[1:] and words[1] in {"`", *_listed("places")}
-    places = range(0 if does or did else 1, min(len(words), _LONGEST_SUBJECT + 1))
-    return any(
-        _is_thing(words[:at]) and _tells(words[at:]) and not _hides_verb(words, at) for at in places
-    )
-
-
-def _hides_verb(words: Sequence[str], at: int) -> bool:
-    """ "Whitelist traffic box7 generates": a verb that lacks its object belongs to what stands before."""
-    rest = [one for one in words[at + 1 :] if not one.endswith("ly")]
-    lacks = words[at] in _forms("verbs") and (not rest or rest[0] in _listed("opens"))
-    bare = at >= _SHORT_TITLE and words[0] not in _listed("determiners")
-    alone = words[at] in _listed("intransitive") or words[at - 1].endswith("s")
-    whatever = not {"whatever", "whichever", "what", "whoever"}.isdisjoint(words[:at])
-    return whatever or (lacks and bare and not alone)
-
-
-def _is_thing(subject: Sequence[str]) -> bool:
-    """ "The user table", but neither "the user", "owners of …" nor "installing …"."""
-    behind = (*subject[1:], "")
-    acts = any(
-        word.removesuffix("'s") in _listed("people")
-        and (word.endswith("'s") or after in {"", *_listed("places")} or _tells((after,)))
-        for word, after in zip(subject, behind, strict=False)
-    )
-    return not acts and not (subject and subject[0].endswith("ing"))
-
-
-def _tells(rest: Sequence[str]) -> bool:
-    """A verb of the list, and behind a form of "to be" a state, a noun or a place."""
-    verb, last = rest[0], rest[-1]
-    if verb in _listed("copula"):
-        behind = [one for one in rest[1:] if one not in _listed("between")] or [""]
-        state = behind[1] if len(behind) > 1 and behind[0].endswith("ly") else behind[0]
-        ends = _listed("adjectives", "happened") if verb[0] == "w" else _listed("adjectives")
-        listed = state in _forms("made") or state in _listed("states", "places")
-        known = listed or state.endswith((*ends,))
-        return known or not state.isalpha()
-    if verb in _listed("german_verbs"):
-        is_made = verb in _listed("german_copula") and last.islower()
-        ended = last.startswith("ge") or last.endswith(("iert", "en"))
-        done = is_made or (ended and verb.startswith("ha"))  # else its last word is a noun
-        return len(rest) > 1 and (not done or last in _listed("german_made"))
-    return verb in _forms("verbs") or verb in _listed("having") or bool(_PAST.match(verb))
-
-
-def _is_phrase(words: Sequence[str]) -> bool:
-    """A noun, a place, a number; no verb fits into so few words unseen."""
-    opens = words[0] in _listed("opens") or words[0].endswith("ing") or words[0][0].isdigit()
-    longest = _LONGEST_PHRASE if opens else _LONGEST_NOUN
-    fits = len(words) <= longest and {"to", "zu", *_listed("copula")}.isdisjoint(words)
-    return fits and not (len(words) > 2 and _bids(words))
-
-
-def _bids(words: Sequence[str]) -> bool:
-    return f"{words[0]}s" in _forms("verbs") | _listed("orders")  # "scan all sites"
-
-
-def _goes_on(joint: str, words: Sequence[str]) -> bool:
-    alone = joint not in _listed("relative") and _is_phrase(words)
-    return alone or _is_clause(words) or (_tells(words) and (joint.isalpha() or not _bids(words)))
-
-
-def _states_in_chinese(clause: str) -> bool:
-    opens = clause.startswith(("共有", "由")) and len(clause) > 2  # "there are", "made by"
-    verbs = _listed("chinese_verbs")
-    return opens or any(clause.find(one) > 0 and not clause.endswith(one) for one in verbs)
+def _only_names(title: str, body: str) -> bool:
+    """A few words of a text, which say nothing of their own: neither an order nor a "not" less."""
+    fits = len(title.split()) <= _TITLE and len(title) <= _TITLE_LETTERS
+    known = content_stems(title) <= content_stems(body) and not wording.missing_tokens(title, body)
+    return fits and known and not find_order(title) and denials(title) == denials(body)

@@ -22,7 +22,7 @@ import anyio.to_thread
 from lamina.errors import Conflict, GateRefused, LaminaError, ToolError
 from lamina.events import Warned
 from lamina.ledger.record import blocks_of_entry
-from lamina.memories import Change, Evidence, Memory, Note, Outcome, Proposal
+from lamina.memories import Change, Evidence, Memory, Note, Outcome, Proposal, quoted_from
 from lamina.memory import (
     HEAD_BYTES,
     is_memory_path,
@@ -62,7 +62,7 @@ def evidence_for(
 
 def in_their_words(store: MemoryStore, proposal: Proposal, base: Memory | None = None) -> Proposal:
     """A memory of the user's word, named and described by their own sentence, whatever a model
-    called it; where the model worded it anew, or a fact is no plain statement, their whole sentences
+    called it; where the model worded it anew, or a fact would not speak, their whole sentences
     stand there instead, if that is what keeps it from being taken. What explains it stays, and so do
     the lines of `base`, the memory that it changes."""
     if base is None:
@@ -86,8 +86,10 @@ def _worded(store: MemoryStore, proposal: Proposal) -> Proposal:
     lines = [line.strip() for line in proposal.body.splitlines() if line.strip()]
     explained = [line for line in lines if line.startswith(_EXPLAINS)]
     rule = " ".join(one for one in lines if one not in explained) or proposal.description
-    fact = proposal.type == "project"  # may be worded by anybody, as long as it plainly is one
-    if fact and store.judge_among(proposal, (), "").decision == "accept":
+    fact = (
+        proposal.type == "project"
+    )  # may be worded by anybody, as long as it only restates theirs
+    if fact and store.judge_among(proposal, (), "").speaks:
         return proposal
     ways = [] if fact else [_called(proposal, rule, proposal.body)]
     asked = replace(proposal, type="user") if fact else proposal
@@ -100,7 +102,7 @@ def _worded(store: MemoryStore, proposal: Proposal) -> Proposal:
             for words in ([_with_days(proposal, theirs), theirs] if fact else [theirs])
             for more in bodies
         ]
-    taken = (one for one in ways if store.judge_among(one, (), "").decision == "accept")
+    taken = (one for one in ways if store.judge_among(one, (), "").speaks)
     return next(taken, proposal)
 
 
@@ -214,11 +216,12 @@ def echoed(
 
 def log_instead(store: MemoryStore, proposal: Proposal, now: float) -> Outcome | None:
     """Log a memory, in a project that keeps a diary: a dream makes it one later. The gate judges it as
-    if memory were empty, since nothing is doubled by a log; None: a person should look first."""
+    if memory were empty, since nothing is doubled by a log; None: a person should look first, or it is
+    a quotation, which a file of its own marks as one."""
     verdict = store.judge_among(proposal, (), "")
     if verdict.decision == "refuse":
         raise GateRefused(verdict.reason)
-    if verdict.decision == "inbox":
+    if not verdict.speaks:
         return None
     when = datetime.fromtimestamp(now, UTC).astimezone()
     said = [line.strip() for line in proposal.body.splitlines() if line.strip()]
@@ -377,7 +380,7 @@ class MemoryGuard:
             raise GateRefused(f"Not written, the memory gate refused it: {error}") from error
         if outcome.decision == "inbox":
             raise ToolError("\n".join([f"Not written yet: {outcome.sentence}", *outcome.warnings]))
-        remarks += outcome.warnings
+        remarks += _remarks(outcome)
         return os.stat(path)
 
     def _appended(
@@ -456,7 +459,7 @@ class MemoryGuard:
             elif outcome.decision == "inbox":
                 said += [f"Taken back for now: {outcome.sentence}", *outcome.warnings]
             else:
-                remarks += outcome.warnings
+                remarks += _remarks(outcome)
         return said
 
     def _taken_back(self, path: str, old: bytes | None, new: bytes | None) -> list[Evidence]:
@@ -472,6 +475,11 @@ class MemoryGuard:
         entries = list(self._entries())
         users_word = kind in ("user", "feedback")
         return evidence_for(claim, entries, self._session, users_word=users_word)
+
+
+def _remarks(outcome: Outcome) -> list[str]:
+    told = [outcome.sentence] if quoted_from(outcome.origin) else []
+    return [*told, *outcome.warnings]
 
 
 def _content(input_: Json) -> bytes:

@@ -120,7 +120,7 @@ def _row(project: Project, one: Memory, *, pinned: bool = False) -> str:
     """What a row shows whatever was searched for."""
     title = one.name or one.path.removesuffix(".md")
     same = one.description.strip(". ") == title.strip(". ")  # said once is enough
-    about = {"title": title, "pinned": pinned, "kind": kind_of(one),
+    about = {"title": title, "pinned": pinned, "quoted": one.quoted, "kind": kind_of(one),
              "about": one_line(one.body if same else one.description or one.body)}  # fmt: skip
     return render("row.html", {**about, "to": project.url("m", one.path)})
 

@@ -16,8 +16,9 @@ from lamina.errors import MemoryStoreError
 from lamina.local.consolidator import ConsolidationPlan
 from lamina.local.standing import THE_USERS, Fate, Moved, Standing, all_said
 from lamina.local.working_set import dated, stamp
-from lamina.memories import Commit, Evidence, Memory, Proposal, Verdict
+from lamina.memories import QUOTED, Commit, Evidence, Memory, Proposal, Verdict
 from lamina.memory import (
+    HEAD_BYTES,
     INDEX,
     LARGEST,
     HistoryDamaged,
@@ -92,13 +93,16 @@ class MemorySnapshot:
 def _contents(
     store: MemoryStore, stamps: Mapping[str, tuple[int, int, int]]
 ) -> Iterator[tuple[str, bytes, float]]:
-    """Every topic file with its time, one after the other: all at once they may be too much."""
+    """Every topic file with its time, one after the other: all at once they may be too much. A dream
+    sees no quotation: none of its words may get into what speaks, or take that one's place."""
     for path, (mtime_ns, size, _) in stamps.items():
         if size > LARGEST:
             continue
         with contextlib.suppress(MemoryStoreError):
             content = store.content(path)
-            if content is not None and not is_binary(content):
+            if content is None or is_binary(content):
+                continue
+            if QUOTED.encode() not in content[:HEAD_BYTES] or not read_topic(path, content).quoted:
                 yield path, content, mtime_ns / 1e9
 
 

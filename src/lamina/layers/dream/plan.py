@@ -87,7 +87,7 @@ class DreamPlanner:
         self.store = store
         self.now = now
         self.before = MemorySnapshot.of(store)
-        self.held = {*store.pinned(), *store.read_only()}
+        self.held = {*store.pinned(), *store.read_only(), *self.before.unread}
         if store.history is not None:
             store.history.settle()
         self.authors = Authors(store.history)

@@ -27,7 +27,7 @@ from lamina.layers import fork_tools
 from lamina.layers.extraction.evidence import NewWords, Unwanted, any_typed, said_at, told
 from lamina.ledger import edits
 from lamina.ledger.record import Ledger
-from lamina.memories import Evidence, Outcome, Proposal
+from lamina.memories import Evidence, Outcome, Proposal, quoted_from
 from lamina.memory import edit_topic, manifest, proposal_of, read_topic, team_is_on, topic_at
 from lamina.messages import Json, as_object
 from lamina.secrets import secrets_in
@@ -68,6 +68,7 @@ class Extracted:
         elif outcome.changed and outcome.path not in self.files:
             self.files.append(outcome.path)
             self.revived += [outcome.path] if outcome.revived else []
+            self.warnings += [outcome.sentence] if quoted_from(outcome.origin) else []
         self.warnings += outcome.warnings
         return "\n".join([outcome.sentence, *outcome.warnings])
 
@@ -372,6 +373,7 @@ def _keep(
             raise GateRefused(f"{shown}: the user asked to forget this.")
         data = words.dated(path, body.encode(), before, evidence)
         data = _in_their_words(store, _proposed(words, path, data, evidence), data, before)
+        data = words.dated(path, data, before, evidence)  # theirs name days, too
         proposal = _proposed(words, path, data, evidence)
         if log is not None and (logged := _logged(store, proposal, before, log())):
             return done.take(logged)
