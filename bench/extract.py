@@ -99,7 +99,7 @@ def score(half: str) -> dict[str, Any]:
 def saved(proposal: Proposal, gate: GateContext) -> bool:
     """Does the gate take it as extraction hands it over: in the user's own words?"""
     store: Any = extract_real.Judging(gate)
-    return decide(in_their_words(store, proposal), gate).decision == "accept"
+    return decide(in_their_words(store, proposal), gate).speaks
 
 
 def gate_for(messages: list[dict[str, Any]]) -> GateContext:

@@ -222,10 +222,7 @@ def saved(wanted: str) -> Iterator[Saved]:
             store: Any = Judging(gate)
             proposed = extract(messages, now=NOW, session="s")
             worded = [(one, in_their_words(store, one)) for one in proposed]
-            memories = [
-                (one, kept if decide(kept, gate).decision == "accept" else None)
-                for one, kept in worded
-            ]
+            memories = [(one, kept if decide(kept, gate).speaks else None) for one, kept in worded]
             yield Saved(kind, name, messages, memories)
 
 

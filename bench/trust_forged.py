@@ -144,16 +144,17 @@ def saved(one: Try) -> tuple[bool, Verdict]:
 
 
 def verdict_of(one: Try, *, any_evidence: bool) -> Verdict:
-    """The most welcoming verdict; with only the evidence that Remember would find if not `any`."""
+    """The most welcoming verdict, best one that will be shown unasked; with only the evidence that
+    Remember would find if not `any`."""
     context, proposal = context_of(one.talk, one.known), proposed(one)
     verdict = Verdict("refuse", "no evidence")
     for evidence in evidences(one, proposal):
         for writer in ("extraction", "agent"):
             asked = replace(proposal, evidence=tuple(evidence), writer=writer)
             found = decide(asked, context)
-            if found.decision == "accept":
+            if found.speaks:
                 return found
-            verdict = found
+            verdict = found if verdict.decision != "accept" else verdict
         if not any_evidence:
             break
     return verdict
@@ -452,16 +453,18 @@ def rows(
         own = real and one.type in ("user", "feedback")
         as_worded, verdict = saved(one) if own else (False, verdict_of(one, any_evidence=any_evidence))  # fmt: skip
         counted["as worded"] += as_worded
+        counted["shown unasked"] += verdict.speaks
         counted[verdict.decision] += 1
         counted[f"{one.half} {verdict.decision}"] += 1
         counted[f"{one.kind} {verdict.decision}"] += 1
         shown = hashlib.sha256(one.memory.encode()).hexdigest()[:12] if real else one.memory
         why = "" if real else verdict.reason
-        cells = (one.kind, one.language, one.type, shown, verdict.decision, why)
+        kept = "quotation" if verdict.decision == "accept" and not verdict.speaks else ""
+        cells = (one.kind, one.language, one.type, shown, kept or verdict.decision, why)
         lines.append("| " + " | ".join(re.sub(r"[\n|]+", " ", cell) for cell in cells) + " |")
         if "-v" in sys.argv and (one.half == "open" or not real):
             wanted = "accept" if real else "inbox"
-            if verdict.decision == "accept" != wanted or (real and verdict.decision != "accept"):
+            if (verdict.speaks and wanted != "accept") or (real and verdict.decision != "accept"):
                 print(f"{title[:6]} {one.kind} {one.language}: {one.memory!r} <- {one.talk[0][1][:160] if real else one.talk!r}: {verdict.reason}")  # fmt: skip
     return lines, counted
 
@@ -484,7 +487,7 @@ def main() -> int:
     figures.append(at_most("dreamt.forged", nights["forged"], f"of {nights.total()}", 0))
     told = orders()
     got = took(f"Orders in facts ({len(told) // 2}, each as project and as reference)", told)
-    figures.append(at_most("orders.accepted", got["accept"] / len(told), "share", 0.01))
+    figures.append(at_most("orders.shown", got["shown unasked"] / len(told), "share", 0.01))
     own = own_words()
     if own:
         got = took("The user's own words", own, real=True, any_evidence=False)

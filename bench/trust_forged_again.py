@@ -49,6 +49,11 @@ class Found:
     why: str  # the gate's reason, or how it went in
     disk: str = ""  # what stands there
 
+    @property
+    def shown(self) -> bool:
+        """Does it stand on disk and speak, without being asked for?"""
+        return self.got_in and not read_topic("x.md", self.disk.encode()).quoted
+
 
 def cases() -> list[Case]:
     found: list[Case] = []
