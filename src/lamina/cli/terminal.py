@@ -14,7 +14,7 @@ import sys
 import termios
 import time
 from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import lru_cache
 from typing import Any, TextIO
 
@@ -83,8 +83,9 @@ def stream(text: str) -> None:
 
 
 def note(text: str) -> None:
-    """A remark beside the result, on stderr."""
-    sys.stderr.write(_safe(text, sys.stderr) + "\n")
+    """A remark beside the result, on stderr; where nobody reads that, nothing else fails for it."""
+    with suppress(OSError, ValueError):
+        sys.stderr.write(_safe(text, sys.stderr) + "\n")
 
 
 def out_json(value: Any, *, pretty: bool | None = None) -> None:

@@ -52,7 +52,6 @@ ANTHROPIC_BASE_URL=http://127.0.0.1:8787 claude
 lamina gateway --act                       also send less where that saves money
 lamina gateway --act --lifetime            also keep the provider's cache through short pauses
 lamina gateway --upstream openai --port 0  on any free port
-lamina gateway --upstream http://127.0.0.1:8080/v1
 lamina gateway --host 0.0.0.0 --token-file gateway-token
 ANTHROPIC_BASE_URL=http://build-host:8787/t/$TOKEN claude     on another machine
 """

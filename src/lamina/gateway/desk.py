@@ -365,6 +365,5 @@ def _keep(held: dict[Any, Any], key: object, value: object) -> None:
 
 
 def _model_in(target: bytes) -> str:
-    """Google's API names the model in the path."""
-    path = target.partition(b"?")[0]  # a key may stand behind it
-    return path.partition(b"/models/")[2].partition(b":")[0].decode("latin-1")
+    """Google's API names the model in the path; a key may stand behind that."""
+    return target.partition(b"?")[0].partition(b"/models/")[2].partition(b":")[0].decode("latin-1")

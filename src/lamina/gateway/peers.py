@@ -15,11 +15,8 @@ from lamina.errors import UsageError
 from lamina.models import lines
 
 PIECE = 262_144  # bytes that are read at a time, and of a message's head at most
-_IDLE = 20.0  # seconds for which an unused connection to the provider is kept
-_LINGERS, _MOST_LOST = (
-    1.0,
-    2**24,
-)  # seconds, and bytes, for which a client that is sent off is heard
+# Seconds for an unused line to the provider, and for a client that is sent off; its last bytes.
+_IDLE, _LINGERS, _MOST_LOST = 20.0, 1.0, 2**24
 _HEAD, _ENDS_HEAD = 8192, b"\r\n\r\n"  # bytes of a request that are looked at for its head's end
 _LEAVES = getattr(select, "POLLRDHUP", select.POLLIN)  # elsewhere than on Linux: it says so itself
 # They belong to one connection, not to the message (RFC 9110, 7.6.1). `expect` is answered here.
@@ -27,7 +24,6 @@ _HOP = frozenset(
     b"connection keep-alive proxy-connection proxy-authorization te trailer upgrade expect".split()
 )
 _FRAMING = frozenset((b"content-length", b"transfer-encoding"))
-
 Headers = list[tuple[bytes, bytes]]
 Message = h11.Request | h11.InformationalResponse | h11.Response
 Event = Message | h11.Data | h11.EndOfMessage | h11.ConnectionClosed
@@ -58,7 +54,8 @@ class Peer:
         self.talk = h11.Connection(role, max_incomplete_event_size=PIECE)
         self._ahead: bytes | None = None  # said behind a body that h11 has not seen
         self._wait: select.poll | None = None  # for it, or for the end of whom it is read for
-        self.answered = False  # it has been told something already
+        self.asks: Peer | None = None  # who is asked for it
+        self.answered = False
         self.until = self.since = 0.0  # by when it must speak, 0: any time; when it was last used
 
     def next(self) -> Event:
@@ -152,7 +149,8 @@ class Peer:
     def rest(self) -> bool:
         """The message is over; whether there can be another one."""
         if not self._renewed:
-            if self.talk.our_state is not h11.DONE or self.talk.their_state is not h11.DONE:
+            more = self._role is h11.CLIENT and self.talk.trailing_data[0]  # for nobody
+            if more or {self.talk.our_state, self.talk.their_state} != {h11.DONE}:
                 return False
             self.talk.start_next_cycle()
         self._renewed, self._wait, self.since = False, None, time.monotonic()
@@ -162,6 +160,8 @@ class Peer:
         """End it so that the other side sees that something is missing. From any thread."""
         with suppress(OSError):
             socket.socket.shutdown(self._line, socket.SHUT_RDWR)
+        if self.asks is not None:
+            self.asks.cut()
 
     def close(self) -> None:
         with suppress(OSError):

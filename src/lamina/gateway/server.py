@@ -29,10 +29,8 @@ _TOKEN, _KNOWN = b"x-lamina-token", b"/t/"  # it stands in this header, or first
 _ASKS = 20.0  # seconds in which somebody on a new line must ask, where strangers can come
 _UNKNOWN = 401, "This gateway needs its token: put it in the base URL, as http://HOST:PORT/t/TOKEN."
 _OWN_WISH = (b"none", b"same-origin")  # what a browser says of a request that no page made
-_ASKED = h11.Request(method="POST", target="/", headers=[("Host", "-")])
-_OVER = h11.EndOfMessage()
-_LOOKS = 5.0  # seconds between two looks at what a provider is about to forget
-_ANSWERS = 60.0  # seconds in which it must answer a request of our own
+_ASKED, _OVER = h11.Request(method="POST", target="/", headers=[("Host", "-")]), h11.EndOfMessage()
+_LOOKS, _ANSWERS = 5.0, 60.0  # seconds between looks at pauses; to answer a request of our own
 _ENDS = 2.0  # seconds in which the clients' threads must end with the gateway
 
 
@@ -137,6 +135,9 @@ class Gateway:
                 _say(client, error.error_status_hint, f"This is not HTTP/1.1: {error}.")
         except (OSError, Left, h11.LocalProtocolError):
             pass
+        except Exception as error:  # noqa: BLE001 - a fault of ours, at the edge of its thread
+            with suppress(OSError, h11.LocalProtocolError):
+                _say(client, 502, f"a request failed: {type(error).__name__}: {error}.")
         finally:
             client.close()
             self._open.pop(client, None)
@@ -209,10 +210,11 @@ class Gateway:
         """The connection on which the request went out; None: the client was told why not."""
         try:
             provider = self._upstream.connect()
-        except OSError as error:
+        except (OSError, UnicodeError) as error:  # no host can have such a name
             why = str(error) or type(error).__name__
             _say(client, 502, f"{self._upstream.url} can't be reached: {why}.")
             return None
+        client.asks = provider  # it may take nothing: then only its end ends us
         try:
             if call is not None:
                 self._say_whole(provider, request, call.body)

@@ -25,7 +25,7 @@ from lamina.memory.known import KnownMemories
 from lamina.memory.leaks import secrets_of
 from lamina.memory.removal import Saying, carrying, left_out, still_said
 from lamina.memory.tombstones import Tombstones
-from lamina.memory.topics import read_topic, why_ambiguous
+from lamina.memory.topics import HEAD_LINES, KEPT_BY_US, read_topic, why_ambiguous
 from lamina.text.wording import spaced
 
 _OUR_WRITERS = ("agent", "extraction", "team")  # what they wrote of facts they may take back
@@ -82,7 +82,9 @@ class Admission:
         else:
             old = None if current is None else read_topic(path, current)
             context = self._context(path, old)
-            context = dataclasses.replace(context, says=self._said_unasked(path, removed))
+            context = dataclasses.replace(
+                context, says=self._said_unasked({path, *unsettled}, removed)
+            )
             if old is not None and after is not None and proposal.writer not in ("user", "team"):
                 leaving = self._leaving(old, read_topic(path, after), unsettled, mtime)
                 context = dataclasses.replace(context, leaving=leaving)
@@ -109,12 +111,14 @@ class Admission:
             leaving = self._leaving(read_topic(path, content), None, unsettled, mtime)
         return decide_removal(proposal, dataclasses.replace(self.rules, leaving=leaving))
 
-    def _said_unasked(self, path: str, removed: Sequence[Memory]) -> Callable[[str], bool]:
+    def _said_unasked(
+        self, but: Collection[str], removed: Sequence[Memory]
+    ) -> Callable[[str], bool]:
         """Whether a line stands in another memory that speaks: then nobody says it anew."""
 
         @cache
         def lines() -> set[str]:
-            others = (one for one in self._known.all() if one.path != path)
+            others = (one for one in self._known.all() if one.path not in but)
             speak = [one for one in (*others, *removed) if not one.quoted]
             texts = (f"{one.name}\n{one.description}\n{one.body}" for one in speak)
             return {spaced(line) for text in texts for line in text.splitlines()}
@@ -229,7 +233,8 @@ class Admission:
             forgotten=self._tombstones.why,
             forgotten_at=self._tombstones.when,
             # Where there is no file yet, nobody can have vouched for it.
-            vouched=self.vouched if old is not None else nothing_vouched,
+            # Bringing a quotation back, or moving it, does not vouch for what it says.
+            vouched=self.vouched if old is not None and not old.quoted else nothing_vouched,
             origin_of=self.origin_of,
         )
 
@@ -246,7 +251,14 @@ class Admission:
 
     def vouched(self, path: str) -> str:
         """The lines of a file that, by its history, rest on the user's word."""
-        return users_word(self._lines(path), path)
+        lines = self._lines(path)
+        ends = [at for at, line in enumerate(lines[:HEAD_LINES]) if line.text.rstrip() == "---"]
+        head = ends[1] if len(ends) > 1 and not ends[0] else 0
+        # A day or an id that a writer put there is no word of anybody's, and proves none.
+        said = [
+            one for one in lines[:head] if one.text.partition(":")[0].casefold() not in KEPT_BY_US
+        ]
+        return users_word([*said, *lines[head:]], path)
 
 
 def _saying(text: str, memories: Sequence[Memory]) -> Iterator[str]:

@@ -100,7 +100,9 @@ def _is_topic(heading: str, known: Familiar) -> bool:
         return False
     if len(wording.words(heading)) <= _SHORT_HEADING and not wording.hard_tokens(heading):
         return True
-    said = " ".join([*_HEADINGS, *(f"{one.name} {one.description}" for one in known)])
+    said = " ".join(
+        [*_HEADINGS, *(f"{one.name} {one.description}" for one in known if not one.quoted)]
+    )
     return grounded(heading, said)
 
 

@@ -362,17 +362,18 @@ def _judged(
         item = None
         if verdict.decision == "inbox":
             item = store.inbox.add(proposal, verdict, base=base, exact=change.after)
-    except GateRefused as error:
+        after = change.after
+        if not is_index(path):
+            after = drafts.marked(after, proposal, verdict, by_hand=False)
+    except (GateRefused, MemoryStoreError) as error:
         _put_back(store, change)
-        return error
+        return error if isinstance(error, GateRefused) else GateRefused(str(error))
     if item is not None:
         _put_back(store, change)
         return drafts.outcome_of(path, verdict, inbox_id=item.id)
-    if not is_index(path):
-        after = drafts.marked(change.after, proposal, verdict, by_hand=False)
-        if after != change.after:
-            store.files.write(path, after, expected=change.after)
-            change = Change(path, change.before, after)
+    if after != change.after:
+        store.files.write(path, after, expected=change.after)
+        change = Change(path, change.before, after)
     subject = drafts.subject_of(change.before, path)
     stones = store.tombstones.lifted_by(proposal, asked=verdict.revives)
     note = drafts.note_of(proposal, verdict, subject)

@@ -300,7 +300,7 @@ def order_heard(text: str, heard: Callable[[], Iterable[str]]) -> str:
 
 # ---- what says again what somebody said
 
-_MOST, _NEARLY_ALL = 0.7, 0.8  # of the content words
+_MOST, _NEARLY_ALL = 1.0, 0.8  # of the content words
 _TITLE, _TITLE_LETTERS = 4, 40  # words and letters of one that is made of what it stands over
 
 
