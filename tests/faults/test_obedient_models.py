@@ -187,9 +187,9 @@ def test_a_dream_of_an_obedient_model_leaves_memory_as_it_was(place: Place, outs
             assert store is not None
             said = "The nightly batch writes to the harbour bucket"
             tool = a_memory(
-                "tool.md", name="Batch", description=said, body=f"{said}.", writer="agent"
+                "tool.md", name="Batch", description=said, body=f"{said}.", writer="program"
             )
-            assert store.write(tool).origin == "assistant"
+            assert store.write(tool).origin == "program"
             store.write(a_memory("gateway.md", name="Gate", description=FACT, body=f"{FACT}.\n"))
             store.write(a_memory("wish.md", name="Wish", description=ORDER, body=f"{ORDER}.\n"))
             before = tree(memory)
@@ -208,7 +208,7 @@ def test_a_dream_of_an_obedient_model_leaves_memory_as_it_was(place: Place, outs
 
 @pytest.mark.spec("L5.6", "L6.4")
 @pytest.mark.parametrize("way", ["Write", "Edit", "Remember", "extraction", "dream"])
-def test_what_only_looks_like_a_fact_waits_whoever_writes_it(place: Place, way: str) -> None:
+def test_what_only_looks_like_a_fact_speaks_for_nobody(place: Place, way: str) -> None:
     memory, head = directory(place), f"name: job\ndescription: {SLY}\ntype: project"
     old = topic("name: old\ndescription: The lab has two doors.\ntype: project", "It is in Lyon.")
 
@@ -245,6 +245,9 @@ def test_what_only_looks_like_a_fact_waits_whoever_writes_it(place: Place, way: 
             assert store is not None
             return [one.proposal.path for one in store.waiting()]
 
-    waits = {"Edit": ["old.md"], "dream": list[str]()}  # a dream adds nothing that nobody said
-    assert run(story) == waits.get(way, ["project_job.md"])
-    assert "signature check" not in "".join(map(str, tree(memory).values()))
+    assert run(story) == (["old.md"] if way == "Edit" else [])
+    files = tree(memory)
+    kept = files.pop(str(memory / "project_job.md"), b"")
+    # A dream adds nothing that nobody said; the others leave a quotation, which is shown when asked for.
+    assert (b"quoted_from: tool" in kept) == (way not in ("Edit", "dream"))
+    assert "signature check" not in "".join(map(str, files.values()))

@@ -135,13 +135,19 @@ def put(
     old: bytes | None,
     before: os.stat_result | None,
     context: ToolContext,
-) -> os.stat_result:
-    """Replace a file that held `old`; one that belongs to the memory goes through its gate."""
+    *,
+    whole: bool,
+) -> None:
+    """Replace a file that held `old`; one that belongs to the memory goes through its gate. The agent has
+    seen what stands there then, as far as it had seen it before."""
     with complaints(place.path, "write"):
         place.check()
-    kept = context.session.keep(place.path, data, old)
-    notes = context.notes or context.scratch.parent
-    return replace(place, data, before, notes) if kept is None else kept
+        status = context.session.keep(place.path, data, old)
+        if status is not None and status.st_size != len(data):
+            data = place.path.read_bytes()  # the store has marked whose word it is
+    if status is None:
+        status = replace(place, data, before, context.notes or context.scratch.parent)
+    context.files[str(place.path)] = seen(data, status, whole=whole)
 
 
 def replace(place: Held, data: bytes, before: os.stat_result | None, notes: Path) -> os.stat_result:

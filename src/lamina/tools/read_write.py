@@ -241,8 +241,7 @@ def _write(place: Held, content: str, context: ToolContext) -> ToolOutcome:
                 f"Only a part of {path} was read. Read all of it before you overwrite it, or use Edit."
             )
     data = content.encode("utf-8")
-    status = files.put(place, data, old, before, context)
-    context.files[str(path)] = files.seen(data, status, whole=True)
+    files.put(place, data, old, before, context, whole=True)
     lines = len(content.splitlines())
     meta = {"path": str(path), "lines": lines, "created": before is None}
     verb = "Created" if before is None else "Replaced"
@@ -312,8 +311,7 @@ def _edit(place: Held, edit: _Edit, context: ToolContext) -> ToolOutcome:
     starts = [*(start for start, _ in spans), len(before.text)]
     after = new.join(before.text[end:start] for end, start in zip(ends, starts, strict=True))
     written = before.encode(after)
-    now = files.put(place, written, data, status, context)
-    context.files[str(path)] = files.seen(written, now, whole=known.whole)
+    files.put(place, written, data, status, context, whole=known.whole)
     first = before.text.count("\n", 0, spans[0][0])
     meta = {"path": str(path), "replaced": len(spans), "line": first + 1}
     return ToolOutcome(_report(path, after, first, new, len(spans)), meta=meta)
