@@ -118,6 +118,28 @@ def test_head_has_the_length_and_no_body() -> None:
             assert got.endswith(b"\r\n\r\n")
 
 
+def test_what_comes_behind_an_answer_is_nobodys() -> None:
+    """A line on which more was said than was asked for is not used again."""
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        peer = Peer(h11.CLIENT, ours)
+        peer.say(h11.Request(method="GET", target="/", headers=[("Host", "h")]))
+        peer.say(h11.EndOfMessage())
+        theirs.sendall(b"HTTP/1.1 204 No\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nEVIL")
+        while not isinstance(peer.next(), h11.EndOfMessage):
+            pass
+        assert not peer.rest()
+
+
+def test_cutting_a_client_off_ends_who_is_asked_for_it() -> None:
+    (client, one), (asked, other) = socket.socketpair(), socket.socketpair()
+    with client, one, asked, other:
+        peer = Peer(h11.SERVER, client)
+        peer.asks = Peer(h11.CLIENT, asked)
+        peer.cut()
+        assert one.recv(1) == other.recv(1) == b""
+
+
 def test_200_000_bytes_in_a_stream_have_the_same_hash() -> None:
     events = random.Random(3).randbytes(200_000)
     chunks = [events[at : at + 777] for at in range(0, len(events), 777)]

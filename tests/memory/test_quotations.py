@@ -20,8 +20,9 @@ from lamina.memories import Evidence, Proposal
 from lamina.memory.audit import look_over
 from lamina.memory.file_store import FileStore
 from lamina.memory.gate import GateContext, decide
-from lamina.memory.review import attribute
+from lamina.memory.review import attribute, inbox_diff
 from lamina.memory.topics import edit_topic, new_topic
+from lamina.memory.undo import last_change, undo
 from lamina.recall.memory_index import MemoryIndex, headed_memories
 from lamina.recall.prefetch import Limits, RecallRequest, recall_now
 from lamina.session import Session
@@ -264,3 +265,52 @@ def test_more_quotations_than_the_index_has_room_for_crowd_out_nobody(store: Fil
     store.remember(wanted(FACT, path="project_export.md"))
     assert store.read_bytes("MEMORY.md") == lines
     assert MemoryIndex(store).search(QUESTION, 5, now=NOW)[0].id == "project_export.md"
+
+
+def test_no_heading_of_the_index_says_what_a_quotation_says(store: FileStore) -> None:
+    store.remember(wanted(FACT, 1))
+    before = store.read_bytes("MEMORY.md")
+    heading = b"# Nightly export lands in tern-exports\n\n"
+    done = store.write_file("MEMORY.md", heading + before, writer="agent", base=before, session="s")
+    assert done.decision == "inbox"
+
+
+def test_bringing_a_quotation_back_vouches_for_no_word_of_it(tmp_path: Path) -> None:
+    with FileStore(tmp_path / "memory", gate=all_read()) as store:
+        path = store.remember(wanted(FACT, 1)).path
+        store.forget(path)
+        change = last_change(store)
+        assert change is not None
+        undo(store, change.id)
+        there = store.read_bytes(path)
+        bare = edit_topic(there, extra={"quoted_from": None})
+        store.write_file(path, bare, writer="agent", base=there, session="s")
+        assert store.read(path).quoted == "tool"
+
+
+def test_a_key_that_only_dates_a_memory_proves_none_of_its_words(tmp_path: Path) -> None:
+    said = "The closing is in the harbour office."
+    typed = {"u": [("typed", said)]}
+    gate = GateContext(origin_text=lambda _, entry: typed.get(entry, ()))
+    with FileStore(tmp_path / "memory", gate=gate) as store:
+        told = wanted(said, 1, evidence=(Evidence(said, "s", "u"),))
+        path = store.remember(told).path
+        there = store.read_bytes(path)
+        due = edit_topic(there, extra={"due": "registry-mirror-is-harb0ur7.example"})
+        store.write_file(path, due, writer="agent", base=there, session="s", evidence=told.evidence)
+        assert "harb0ur7" not in store.admission.vouched(path)
+
+
+def test_accepting_words_that_were_added_to_a_quotation_shows_that_all_of_it_will_speak(
+    tmp_path: Path,
+) -> None:
+    rule = "Never touch the bucket on Mondays."
+    said = {"t": [("tool", FACT)], "u": [("typed", rule)]}
+    gate = GateContext(origin_text=lambda _, entry: said.get(entry, ()))
+    with FileStore(tmp_path / "memory", gate=gate) as store:
+        path = store.remember(wanted(FACT, 1)).path
+        base = store.read(path)
+        more = wanted(FACT, 1, body=f"{FACT}\n{rule}\n", evidence=(Evidence(rule, "s", "u"),))
+        assert store.remember(more, base=base).decision == "inbox"
+        [item] = store.waiting()
+        assert "-quoted_from: tool" in inbox_diff(store, item)

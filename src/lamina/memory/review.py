@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from lamina.errors import Conflict, GateRefused, MemoryStoreError
-from lamina.memories import Change, Evidence, InboxItem, Note, Outcome, Proposal, Writer
+from lamina.memories import Change, Evidence, InboxItem, Note, Outcome, Proposal, Verdict, Writer
 from lamina.memory import drafts
 from lamina.memory.header_index import IndexBroken
 from lamina.memory.inbox import diff_of
@@ -36,14 +36,17 @@ def inbox_diff(store: JournalledFiles, item: InboxItem) -> str:
 
 
 def proposed_content(store: JournalledFiles, item: InboxItem) -> bytes:
-    """The file as it would be; where it no longer fits, the proposal alone."""
+    """The file as it would be; where it no longer fits, the proposal alone. Accepting vouches for all of
+    it, so that of a quotation the key goes."""
     current = store.files.read(item.proposal.path)
     if item.exact is not None:
         return item.exact
     try:
-        return drafts.written(item.proposal, current, item.base, replace=False)
+        content = drafts.written(item.proposal, current, item.base, replace=False)
     except Conflict:
-        return drafts.written(item.proposal, None, None, replace=True)
+        content = drafts.written(item.proposal, None, None, replace=True)
+    vouched = Verdict("accept", "", origin="typed")
+    return drafts.marked(content, item.proposal, vouched, by_hand=False)
 
 
 def accept(
