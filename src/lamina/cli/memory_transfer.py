@@ -230,9 +230,15 @@ def _in_folder(folder: Path) -> Iterator[Found]:
     for file in sorted(folder.rglob("*")):
         if file.suffix in _TEXTS and file.is_file() and file.name != _INDEX:
             memory = read_topic(file.name, _content(file))
-            if memory.body.strip() and not memory.quoted:
+            if memory.quoted:
+                _left_out(str(file.relative_to(folder)))
+            elif memory.body.strip():
                 about = memory.type, _title(memory), memory.description
                 yield Found(str(file.relative_to(folder)), memory.body, *about)
+
+
+def _left_out(path: str) -> None:
+    note(f"{path} is a quotation, for which nobody vouches: it is left out.")
 
 
 def _title(memory: Memory) -> str:
@@ -243,9 +249,10 @@ def _title(memory: Memory) -> str:
 def _own(row: Any) -> Found | None:
     kind = row.get("type")
     body = str(row.get("body") or "").strip()
-    if not body or QUOTED in as_object(
-        row.get("extra")
-    ):  # what it quotes is not this program's word
+    if QUOTED in as_object(row.get("extra")):
+        _left_out(str(row.get("path") or ""))
+        return None
+    if not body:
         return None
     known: Any = kind if kind in MEMORY_TYPES else None
     name, description = str(row.get("name") or ""), str(row.get("description") or "")

@@ -149,7 +149,7 @@ def misnames(path: str, kind: str, titles: Sequence[str]) -> bool:
     stem = re.sub(r"[-_](?:\d+|[0-9a-f]{8})$", "", path.removesuffix(".md"))
     if any(file_name(kind, one).startswith(stem) for one in titles):
         return False
-    name = re.sub(r"[_/-]+", " ", stem.partition("_")[2])
+    name = re.sub(r"[_/-]+", " ", stem.removeprefix("team/").removeprefix(f"{kind}_"))
     parts = [part for one in titles for part in _CLAUSE.split(one)]
     said = [(_plain_stems(part), negates(part)) for part in parts]
     denied = [b for a, b in pairwise(name.split()) if NEGATION.fullmatch(a)]
