@@ -102,7 +102,7 @@ def _swapped() -> dict[str, str]:
 def limited(wish: Wish) -> bool:
     """ "Remember until Friday that …": do the words of the wish say where or how long it holds?"""
     return any(
-        words.pattern("also").search(words.pattern("horizon").sub(" ", wish.asking))
+        words.pattern("also").search(words.pattern("for").sub(" ", wish.asking))
         for words in map(_language, ("en", "de"))
     )
 
@@ -182,9 +182,7 @@ class _Language:
 
     @cached_property
     def _asides(self) -> tuple[re.Pattern[str], re.Pattern[str]]:
-        clause = "|".join(
-            either(self._lists, one, spaced=self._spaced) for one in ("aside", "horizon")
-        )
+        clause = "|".join(either(self._lists, one, spaced=self._spaced) for one in ("aside", "for"))
         return (
             re.compile(rf"(?i)\s*(?:{clause})\s*(?:[,;:，；：]\s*|$)"),
             re.compile(rf"(?i)[,;，；]\s*(?:{clause})\W*$"),
