@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from lamina.errors import Conflict, GateRefused, MemoryStoreError
@@ -425,6 +426,26 @@ def test_what_a_crash_left_is_finished_when_the_memory_opens(tmp_path: Path) -> 
         writers = [commit.writer for commit in store.journal.history.log("a.md")]
         assert writers == ["user", "outside", "user"]
     assert any(isinstance(event, Warned) and "rescued" in event.message for event in events)
+
+
+@pytest.mark.spec("M9")
+def test_an_intent_holds_a_content_once_and_one_of_an_older_version_is_finished(
+    tmp_path: Path,
+) -> None:
+    with FileStore(tmp_path / "memory") as store:
+        store.remember(a_memory("a.md", body="one"))
+        text = store.read_bytes("a.md")
+        changes = [Change(f"{name}.md", text, None) for name in range(50)]
+        with store.journal.writing():
+            intent = store.journal.intents.write(changes, Note(writer="dream", subject="merge"))
+            assert store.journal.intents.unapplied() == [intent]
+            written = store.state / "intents" / f"{intent.id}.json"
+            assert written.stat().st_size < 50 * len(text)
+            store.journal.intents.drop(intent)
+        older = msgspec.structs.replace(intent, changes=(Change("new.md", None, text),))
+        written.write_bytes(msgspec.json.encode(older))  # each content where it is changed
+    with FileStore(tmp_path / "memory") as store:
+        assert store.read_bytes("new.md") == text
 
 
 @pytest.mark.spec("L5.6", "M4")

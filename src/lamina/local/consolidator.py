@@ -8,6 +8,7 @@ A plan of a carried-out plan is empty. Pure: values in, values out; no files, no
 from __future__ import annotations
 
 import re
+from array import array
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -360,7 +361,7 @@ def _alike_pairs(working: WorkingSet) -> Iterator[tuple[str, str]]:
     stems = {memory.path: working.seen(memory, _stems_of, "stems") for memory in working.open()}
     often = Counter(stem for found in stems.values() for stem in found)
     paths = sorted(stems)
-    holders: defaultdict[str, list[int]] = defaultdict(list)
+    holders: defaultdict[str, array[int]] = defaultdict(lambda: array("I"))
     for number, path in enumerate(paths):
         for stem in stems[path]:
             holders[stem].append(number)

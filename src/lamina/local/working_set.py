@@ -385,7 +385,7 @@ def dated(text: str, said: date | None) -> str:
         else:
             absolute = with_absolute_dates(paragraph, said, bare=False) if said else paragraph
         parts.append(absolute)
-    return "".join(parts)
+    return text if text == (whole := "".join(parts)) else whole
 
 
 _PARAGRAPH = re.compile(

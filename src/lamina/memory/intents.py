@@ -34,6 +34,20 @@ class Intent(msgspec.Struct, frozen=True, kw_only=True):
     process: int = 0
 
 
+class _Written(msgspec.Struct, frozen=True, kw_only=True):
+    """An intent as its file holds it: each content once, however many files have it. A dream takes
+    away thousands of copies."""
+
+    id: str
+    # Contents by number. Those of intents that were written before there were numbers stand here.
+    changes: tuple[tuple[str, bytes | int | None, bytes | int | None], ...]
+    contents: tuple[bytes, ...] = ()
+    note: Note
+    tombstone: str = ""
+    lifted: tuple[str, ...] = ()
+    process: int = 0
+
+
 class IntentLog:
     """Intents in the order in which they were made, one file each: `.json` until the change is in the
     files, then `.done` until it is in the history."""
@@ -113,8 +127,8 @@ class IntentLog:
             if content is None:
                 continue  # settled by another process
             try:
-                found.append(msgspec.json.decode(content, type=Intent))
-            except msgspec.MsgspecError as error:
+                found.append(_decoded(content))
+            except (msgspec.MsgspecError, IndexError) as error:
                 # The disk's doing: our own writes are whole or absent. Memory goes on without it.
                 aside = f"{name}.damaged"
                 self._files.rename(name, aside)
@@ -132,7 +146,31 @@ class IntentLog:
 
 
 def _encoded(intent: Intent) -> bytes:
-    return msgspec.json.encode(intent)
+    numbers: dict[bytes | None, int | None] = {None: None}
+    for change in intent.changes:
+        for content in (change.before, change.after):
+            numbers.setdefault(content, len(numbers) - 1)
+    changes = [(one.path, numbers[one.before], numbers[one.after]) for one in intent.changes]
+    contents = [content for content in numbers if content is not None]
+    return msgspec.json.encode(
+        {**msgspec.structs.asdict(intent), "changes": changes, "contents": contents}
+    )
+
+
+def _decoded(content: bytes) -> Intent:
+    written = msgspec.json.decode(content, type=_Written)
+
+    def said(held: bytes | int | None) -> bytes | None:
+        return written.contents[held] if isinstance(held, int) else held
+
+    return Intent(
+        id=written.id,
+        changes=tuple(Change(path, said(one), said(other)) for path, one, other in written.changes),
+        note=written.note,
+        tombstone=written.tombstone,
+        lifted=written.lifted,
+        process=written.process,
+    )
 
 
 class Busy(MemoryStoreError):

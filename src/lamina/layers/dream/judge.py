@@ -134,7 +134,7 @@ class Authors:
 
     def __init__(self, history: MemoryHistory | None) -> None:
         self._history = history
-        self._words: dict[str, dict[str, Word]] = {}
+        self._words: dict[str, dict[int, Word]] = {}
         self._commits: dict[str, list[Commit]] = {}
         with contextlib.suppress(HistoryDamaged):
             for commit in history.log() if history is not None else ():
@@ -160,18 +160,23 @@ class Authors:
         """Was it never written through the store?"""
         return all(one.writer == "outside" for one in self._commits.get(path, ()))
 
-    def words(self, path: str, mtime: float) -> dict[str, Word]:
-        """Each statement of a memory, by `same_words`; nothing where the history is damaged."""
+    def words(self, path: str, mtime: float) -> dict[int, Word]:
+        """Each statement of a memory, by the hash of `same_words` (all texts of a large store are too
+        much); nothing where the history is damaged."""
         if path not in self._words:
-            found: dict[str, Word] = {}
+            found: dict[int, Word] = {}
+            words: dict[str, Word] = {}  # one for each commit: many lines came by the same
             with contextlib.suppress(HistoryDamaged):
                 for line in blame(self._versions(path)):
                     commit = line.commit
-                    typed = rests_on_user(commit, path)
-                    outside = commit.writer == "outside"
-                    when = min(commit.when, mtime) if outside else commit.when
-                    word = Word(when, typed, not typed and (outside or not commit.origin))
-                    found.update((same_words(part.text), word) for part in statements(line.text))
+                    if (word := words.get(commit.id)) is None:
+                        typed = rests_on_user(commit, path)
+                        outside = commit.writer == "outside"
+                        when = min(commit.when, mtime) if outside else commit.when
+                        by_hand = not typed and (outside or not commit.origin)
+                        word = words[commit.id] = Word(when, typed, by_hand)
+                    for part in statements(line.text):
+                        found[hash(same_words(part.text))] = word
             self._words[path] = found
         return self._words[path]
 
@@ -400,7 +405,7 @@ class Judge:
 
     def _word(self, memory: Memory, text: str) -> Word | None:
         """Whose word a statement is, by its file's history or that of a file which it came from."""
-        key = same_words(text)
+        key = hash(same_words(text))
         for path in chain((memory.path,), self._memories):
             known = self._memories.get(path)
             if known is None or not (path == memory.path or text in known.body):
