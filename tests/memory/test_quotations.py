@@ -202,6 +202,11 @@ def test_a_person_vouches_for_it_and_may_undo_that(
     assert "quoted from tool: The nightly export" in capsys.readouterr().out
     assert main(["memory", "why", "project_export", *home]) == 0
     assert "memory vouch project_export.md" in capsys.readouterr().out
+    for other in ("agents", "mem0"):  # where nothing would mark it
+        assert main(["memory", "export", "--to", other, *home]) == 0
+        exported = capsys.readouterr()
+        assert "tern-exports" not in exported.out
+        assert "project_export.md is a quotation" in exported.err
     assert main(["memory", "vouch", "project_export", *home]) == 0
     index = directory(place) / "MEMORY.md"
     assert "tern-exports" in index.read_text()

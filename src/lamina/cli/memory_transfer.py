@@ -296,9 +296,13 @@ def export(args: argparse.Namespace, store: MemoryStore) -> None:
     if args.to == "folder":
         _write_folder(args, store)
         return
+    if args.to in ("agents", "mem0"):  # what reads them tells a quotation from nothing else
+        for one in memories:
+            if one.quoted:
+                _left_out(one.path)
+        memories = [one for one in memories if not one.quoted]
     if args.to == "agents":
-        speak = [one for one in memories if not one.quoted]  # a file of instructions quotes nobody
-        lines = [f"- {' '.join(one.body.split())}" for one in speak]
+        lines = [f"- {' '.join(one.body.split())}" for one in memories]
         text = "\n".join(["## What is remembered", "", *lines]) + "\n"
     else:
         pinned = store.pinned()
