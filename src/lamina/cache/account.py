@@ -208,9 +208,9 @@ class Account:
         if entries is not self._entries or len(entries) < self._next:
             self._begin(entries)
         self._first, self.rates = rates, rates.living(self._life or rates.life)
-        for at in range(self._next, len(entries)):
-            self._take(at, entries[at])
-        self._next = len(entries)
+        for at, entry in enumerate(entries[self._next :], self._next):
+            self._take(at, entry)
+            self._next = at + 1
         return self
 
     def branch(self, entries: Sequence[Json]) -> Account:
