@@ -208,9 +208,10 @@ class Account:
         if entries is not self._entries or len(entries) < self._next:
             self._begin(entries)
         self._first, self.rates = rates, rates.living(self._life or rates.life)
-        for at, entry in enumerate(entries[self._next :], self._next):
-            self._take(at, entry)
-            self._next = at + 1
+        if len(entries) > self._next:  # it is asked for more often than something is new
+            for at, entry in enumerate(entries[self._next :], self._next):
+                self._take(at, entry)
+            self._next = len(entries)
         return self
 
     def branch(self, entries: Sequence[Json]) -> Account:

@@ -104,24 +104,26 @@ class Body(msgspec.Struct, frozen=True, eq=False):
     def spliced(self, changes: Changes) -> bytes:
         """The body with the changes in it. Raises ValueError where it is written in a way that can't be
         followed."""
-        pieces, done, raw = list[bytes | memoryview](), 0, memoryview(self.raw)
+        whole, form, all_added = memoryview(self.raw), self.form, changes.added
+        raw, done, pieces = whole[self.start :], 0, list[bytes | memoryview]([whole[: self.start]])
         if changes.folded:
-            own, spans = raw[self.start :], self.spans[: changes.folded]
+            spans, done = self.spans[: changes.folded], self.spans[changes.folded - 1][1]
             roles = [one.value.get("role") for one in self.said[: changes.folded]]
-            first = [msgspec.Raw(own[start:end]) for start, end in spans]
-            made = _encode(self.form.summed_up(first, roles, changes.summary))[1:-1]
-            pieces, done = [raw[: self.start], made], self.start + spans[-1][1]
-        all_new, all_added = changes.replaced, changes.added
-        at, all_said, all_spans = self.start, self.said, self.spans
-        for number in sorted({**all_new, **all_added}) if all_added else all_new:
+            first = [msgspec.Raw(raw[start:end]) for start, end in spans]
+            pieces.append(_encode(form.summed_up(first, roles, changes.summary))[1:-1])
+        changed, all_said, all_spans = changes.replaced.items(), self.said, self.spans
+        if all_added:
+            numbers = sorted({**changes.replaced, **all_added})
+            changed = [(number, changes.replaced.get(number)) for number in numbers]
+        for number, new in changed:
             (start, end), one = all_spans[number], all_said[number]
-            new, added = all_new.get(number), all_added.get(number) if all_added else None
+            added = all_added.get(number) if all_added else None
             if one.made[0] is not new or one.made[1] != added:
-                own = self.raw[at + start : at + end]
-                one.made = new, added, _changed(own, self.form, one.value, new or {}, added or ())
-            pieces += (raw[done : at + start], one.made[2])
-            done = at + end
-        return b"".join([*pieces, raw[done:]]) if pieces else self.raw
+                own = bytes(raw[start:end])
+                one.made = new, added, _changed(own, form, one.value, new or {}, added or ())
+            pieces += (raw[done:start], one.made[2])
+            done = end
+        return b"".join([*pieces, raw[done:]]) if len(pieces) > 1 else self.raw
 
 
 class Reader:

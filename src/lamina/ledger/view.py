@@ -128,7 +128,8 @@ class Projection:
 
     def rows_of(self, first: int, last: int | None = None) -> list[Row]:
         """Rows of the entries from position first to last; None: to the end."""
-        end = None if last is None else bisect_right(self._keys, last)
+        keys = self._keys
+        end = None if last is None or not keys or last >= keys[-1] else bisect_right(keys, last)
         return self.rows[bisect_left(self._keys, first) : end]
 
     def active_edits(self) -> Iterator[Json]:

@@ -34,10 +34,9 @@ class Head(msgspec.Struct):
     told: dict[bytes, bytes] = {}  # by name in small letters, several of one with commas
 
     def __post_init__(self) -> None:
-        self.told = told = dict[bytes, bytes]()
-        for name, value in self.headers:
-            own = name.lower()
-            told[own] = told[own] + b"," + value if own in told else value
+        self.told = {name.lower(): value for name, value in self.headers}
+        for own in self.told if len(self.told) < len(self.headers) else ():
+            self.told[own] = b",".join(value for name, value in self.headers if name.lower() == own)
 
     @classmethod
     def plain(cls, data: bytes, *, asks: bool) -> tuple[Head, int] | None:
