@@ -77,7 +77,7 @@ def as_list(value: object) -> list[Any]:
 
 def dicts(value: object) -> list[Json]:
     """The objects of a list; anything else in it is passed over."""
-    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []  # pyright: ignore[reportUnknownVariableType]
+    return [item for item in as_list(value) if isinstance(item, dict)]
 
 
 @dataclass(frozen=True, slots=True)

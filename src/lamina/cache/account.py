@@ -236,14 +236,16 @@ class Account:
             self._edit(entry)
         elif kind == "request" and entry.get("purpose") in ("main", "agent"):
             self._request(at, entry)
-        elif kind == "state" and entry.get("name") == FETCHED:
+        elif kind != "state":
+            return
+        elif (name := entry.get("name")) == FETCHED:
             self._fetch(int(entry.get("value") or 0))
-        elif kind == "state" and entry.get("name") == LIFE:
+        elif name == LIFE:
             self._life = float(entry.get("value") or 0.0)
             self.rates = self._first.living(self._life or self._first.life)
-        elif kind == "state" and entry.get("name") == FRAME_LIFE:
+        elif name == FRAME_LIFE:
             self._framed = int(as_object(entry.get("value")).get("tokens") or 0)
-        elif kind == "state" and entry.get("name") == ASIDE:
+        elif name == ASIDE:
             self._beside(written_at(entry), as_object(entry.get("value")))
 
     # ---- what the view holds, and what doing nothing would hold besides
