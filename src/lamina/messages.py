@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass, field, fields
+from operator import attrgetter
 from typing import Any, Literal, TypeAlias, get_args
 
 Json: TypeAlias = dict[str, Any]
@@ -110,15 +111,16 @@ class Usage:
         return Usage(*(round(share * count) for count in astuple(self)))
 
     def to_json(self) -> Json:
-        return {name: getattr(self, name) for name in _KINDS}
+        return dict(zip(_KINDS, _counts(self), strict=True))
 
     @classmethod
     def from_json(cls, value: object) -> Usage:
         value = as_object(value)
-        return cls(*(_count(value.get(name)) for name in _KINDS))
+        return cls(*map(_count, map(value.get, _KINDS)))
 
 
 _KINDS = tuple(field.name for field in fields(Usage))
+_counts = attrgetter(*_KINDS)
 
 
 def _count(value: object) -> int:

@@ -38,6 +38,7 @@ from lamina.cli.main import main
 from lamina.errors import LaminaError, UsageError
 from lamina.gateway.peers import Peer, Upstream
 from lamina.gateway.server import Gateway
+from lamina.models.heads import Head
 
 pytestmark = pytest.mark.spec("I7")
 
@@ -129,6 +130,60 @@ def test_what_comes_behind_an_answer_is_nobodys() -> None:
         while not isinstance(peer.next(), h11.EndOfMessage):
             pass
         assert not peer.rest()
+
+
+POSTED = b"POST /v1/messages HTTP/1.1\r\nHost: x\r\n"
+ODD = [  # what stands behind the first lines of a request, or the whole head of an answer
+    *(b"Content-Length: 05\r\n", b"Content-Length:5\r\n", b"Content-Length: 0\r\n", b""),
+    *(b"Content-Length: 5\r\nContent-Length: 5\r\n", b"Content-Length: 5, 5\r\n"),
+    *(b"Content-Length: 5\r\nContent-Length: 6\r\n", b"Content-Length : 5\r\n"),
+    *(b"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n", b"Transfer-Encoding: chunked\r\n"),
+    *(b"Content-Length: 5\r\nExpect: 100-continue\r\n", b"Content-Length: 5\r\nUpgrade: h2c\r\n"),
+    *(b"Content-Length: 5\r\nConnection: close\r\n", b"Content-Length: 5\r\nHost: y\r\n"),
+    *(
+        b"Content-Length: 5\r\n folded\r\n",
+        b"Content-Length: 5\nX: y\r\n",
+        b"Content-Length: +5\r\n",
+    ),
+    *(b"Content-Length: 5\r\nX: a \r\n", b"Content-Length: 5\r\nX: \xff\r\n", b"X\0: a\r\n"),
+    *(b"Content-Length: 5\r\nX: a\r\nx: b\r\n", b"HTTP/1.0 200 OK\r\nContent-Length: 5\r\n"),
+    *(b"HTTP/1.1 204 No\r\nContent-Length: 5\r\n", b"HTTP/1.1 200 OK\r\nX: y\r\n"),
+    *(b"HTTP/1.1 304 No\r\nContent-Length: 5\r\n", b"HTTP/1.1 100 On\r\nContent-Length: 5\r\n"),
+    b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nContent-Length: 5\r\n",
+    b"HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n",
+]
+USUAL = [
+    *(
+        b"Content-Length: 5\r\n",
+        b"content-length: 123456789\r\nX-a: b: c\r\nConnection: keep-alive\r\n",
+    ),
+    *(b"HTTP/1.1 200 \r\nContent-Length: 5\r\n", b"HTTP/1.1 500 Bad: bad\r\nContent-Length: 5\r\n"),
+    b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\nDate: Tue, 17 Nov 2026 10:00:00 GMT\r\n",
+]
+
+
+@pytest.mark.parametrize("said", [*ODD, *USUAL])
+def test_a_head_that_is_read_without_h11_is_what_h11_reads(said: bytes) -> None:
+    asks = not said.startswith(b"HTTP/")
+    data = (POSTED if asks else b"") + said + b"\r\n"
+    found = Head.plain(data + b"{}", asks=asks)
+    assert (found is not None) is (said in USUAL)
+    assert Head.plain(data, asks=not asks) is None
+    if found is None:
+        return
+    strict = h11.Connection(h11.SERVER if asks else h11.CLIENT)
+    if not asks:
+        strict.send(h11.Request(method="GET", target="/", headers=[("Host", "x")]))
+    strict.receive_data(data)
+    event, (head, end) = strict.next_event(), found
+    assert (end, head.http_version) == (len(data), b"1.1")
+    assert isinstance(event, h11.Request | h11.Response)
+    assert head.headers == event.headers.raw_items()
+    assert head.told == dict(event.headers)
+    if isinstance(event, h11.Request):
+        assert head.first == (event.method, event.target)
+    else:
+        assert (head.status, head.first[1]) == (event.status_code, event.reason)
 
 
 def test_cutting_a_client_off_ends_who_is_asked_for_it() -> None:

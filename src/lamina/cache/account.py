@@ -208,9 +208,10 @@ class Account:
         if entries is not self._entries or len(entries) < self._next:
             self._begin(entries)
         self._first, self.rates = rates, rates.living(self._life or rates.life)
-        for at in range(self._next, len(entries)):
-            self._take(at, entries[at])
-        self._next = len(entries)
+        if len(entries) > self._next:  # it is asked for more often than something is new
+            for at, entry in enumerate(entries[self._next :], self._next):
+                self._take(at, entry)
+            self._next = len(entries)
         return self
 
     def branch(self, entries: Sequence[Json]) -> Account:
@@ -235,14 +236,16 @@ class Account:
             self._edit(entry)
         elif kind == "request" and entry.get("purpose") in ("main", "agent"):
             self._request(at, entry)
-        elif kind == "state" and entry.get("name") == FETCHED:
+        elif kind != "state":
+            return
+        elif (name := entry.get("name")) == FETCHED:
             self._fetch(int(entry.get("value") or 0))
-        elif kind == "state" and entry.get("name") == LIFE:
+        elif name == LIFE:
             self._life = float(entry.get("value") or 0.0)
             self.rates = self._first.living(self._life or self._first.life)
-        elif kind == "state" and entry.get("name") == FRAME_LIFE:
+        elif name == FRAME_LIFE:
             self._framed = int(as_object(entry.get("value")).get("tokens") or 0)
-        elif kind == "state" and entry.get("name") == ASIDE:
+        elif name == ASIDE:
             self._beside(written_at(entry), as_object(entry.get("value")))
 
     # ---- what the view holds, and what doing nothing would hold besides

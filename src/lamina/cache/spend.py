@@ -70,7 +70,7 @@ class Spend:
             **{name: round(other, 8) for name, other in (instead or {}).items()},
         }
         try:
-            _append(self._folder / f"{stamp[:7]}.jsonl", msgspec.json.encode(line) + b"\n")
+            _append(f"{self._folder}/{stamp[:7]}.jsonl", msgspec.json.encode(line) + b"\n")
             self.problem = ""
         except OSError as error:
             self.problem = f"Can't write spending to {self._folder}: {error.strerror}."
@@ -129,7 +129,7 @@ class Spend:
                 continue
 
 
-def _append(path: Path, line: bytes) -> None:
+def _append(path: str, line: bytes) -> None:
     """In one write. Half a line that a full disk or a crash left before it costs only itself."""
     fd, _ = open_to_append(path)
     try:

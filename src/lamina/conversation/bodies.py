@@ -73,7 +73,8 @@ class Form:
         tools = [tool for one in dicts(body.get("tools")) for tool in _declared(one)]
         system: Any = body.get("system") or body.get("instructions") or ""
         instructed = as_object(body.get("systemInstruction")).get("parts")
-        said, hashes = known or self._known(given, f"{self.path} {session}")
+        own = linked(map(digest_of, given), f"{self.path} {session}")
+        said, hashes = known or ([self.read(m) for m in given], own)
         life = HOUR if b'"ttl":"1h"' in msgspec.json.encode([system, tools, given[-3:]]) else 300
         files = any(map(_reads_files, tools)) if files is None else files
         sizes = {**as_object(body.get("generationConfig")), **body}
@@ -89,9 +90,6 @@ class Form:
             output=max(count(sizes.get(name)) for name in _OUTPUT),
             frame=(blocks_of(instructed or system), tools),
         )
-
-    def _known(self, given: Sequence[Json], seed: str) -> Known:
-        return [self.read(m) for m in given], linked(map(digest_of, given), seed)
 
     def spliced(self, body: Json, changes: Changes) -> Json:
         """The request with what was changed; the very same if nothing was."""

@@ -167,12 +167,17 @@ class Kept:
     def _edited(self) -> Replaced:
         projection, (known, edits_, before) = self.talk.state.ledger.projection, self._shown
         if known is not projection or edits_ < len(projection.edited):
-            found: Replaced = {}
-            for row in projection.rows:
+            first = min(projection.edited[edits_:]) if known is projection else 0
+            rows, ends, new = projection.rows, self.talk.ends, Replaced()
+            # Messages whose entries all come before those that were changed are as they were.
+            entry = rows[first].entry if first < len(rows) else len(projection.entries)
+            count = next((n for n in range(len(ends), 0, -1) if 0 <= ends[n - 1] <= entry), 0)
+            found = {n: own for n, own in before.items() if n < count}
+            for row in projection.rows_of(ends[count - 1] if count else 0):
                 if row.edit and (place := self._stands.get((row.entry, row.number))) is not None:
-                    found.setdefault(place[0], {})[place[1]] = row.block
-            same = {n: own for n, own in before.items() if found.get(n) == own}
-            found = {n: same.get(n) or found[n] for n in sorted(found)}
+                    new.setdefault(place[0], {})[place[1]] = row.block
+            for n in sorted(new):
+                found[n] = before[n] if before.get(n) == new[n] else new[n]
             self._shown = projection, len(projection.edited), found
         return self._shown[2]
 
@@ -208,6 +213,7 @@ class Conversations:
     def changes(self, asked: Asked) -> Changes:
         """What to send instead of a request, which is now taken to be sent."""
         with self._lock:
+            self._forget()
             name, depth = self._lineages.find(asked.hashes)
             with self._opened(name or str(uuid4())) as (kept, log):
                 if kept.hashes[depth - 1 : depth] != asked.hashes[depth - 1 : depth]:
@@ -387,10 +393,10 @@ class Conversations:
         `kept`: one that was just made, instead of what is known by this name."""
         log, reading, deadline = None, None, time.monotonic() + _WAITS
         kept = kept or self._known.pop(name, None)
+        path = kept.talk.state.deps.transcript if kept else self._folder / f"{name}.jsonl"
         while log is None:
             try:
-                known = -1 if kept is None else kept.size
-                log, reading = LogFile.open(self._folder / f"{name}.jsonl", known)
+                log, reading = LogFile.open(path, -1 if kept is None else kept.size)
             except SessionBusy:
                 if time.monotonic() > deadline:
                     raise
@@ -406,7 +412,6 @@ class Conversations:
             kept.size = -1 if log is None else log.size
             yield kept, log
             self._known[kept.name] = kept
-            self._forget()
         finally:
             if log is not None:
                 log.close()
@@ -422,16 +427,9 @@ class Conversations:
             size += max(_LEAST, kept.size)
 
     def _made(self, name: str, entries: Sequence[Json]) -> Kept:
-        talk = Conversation(
-            self._config,
-            self._flags,
-            self._folder / name,
-            UnaskedModel(capabilities("")),
-            NoBackground(),
-            entries=entries,
-            spend=self.spend,
-            toolbox=_ForeignTools(builtin_tools()),
-        )
+        own = self._config, self._flags, self._folder / name, UnaskedModel(capabilities(""))
+        tools = _ForeignTools(builtin_tools())
+        talk = Conversation(*own, NoBackground(), entries=entries, spend=self.spend, toolbox=tools)
         talk.state.listeners.append(self._hear)
         talk.state.ledger.marked = self._broke is not quiet
         talk.clock.move(edits.written_at(entries[-1]) if entries else 0.0)

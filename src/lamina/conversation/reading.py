@@ -26,7 +26,10 @@ _MOVING = 6  # messages at the end that a client may write anew: its marks have 
 _decode, _encode = msgspec.json.Decoder().decode, msgspec.json.encode
 _members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _elements = msgspec.json.Decoder(list[msgspec.Raw]).decode
-_SPACE = b" \t\n\r"
+_SPACE = b"[ \\t\\n\\r]*"
+_PAST = {
+    m: re.compile(_SPACE + b"(?:[%b]%b)?" % (b"\\" + m, _SPACE)).match for m in b"{ [ , :".split()
+}
 _LONG = re.compile(rb'"ttl"\s*:\s*"1h"')  # a quote within a string has a slash before it
 # What another Lamina before this one leaves in a request.
 _MADE_BEFORE = (b"[Old tool result content cleared; ", b"<persisted-output>\\nThis result has ")
@@ -68,7 +71,8 @@ class Body(msgspec.Struct, frozen=True, eq=False):
     around: Around
     start: int  # where the first message stands; 0: they are no list
     said: list[Said]
-    spans: list[Span]  # of each, from there
+    own: list[Message]  # each in our form
+    spans: list[Span]  # from there
     hashes: list[str]  # of all up to each of them, see `lineage.linked`
     noted: list[int]  # numbers of those with a mark, or with something that another Lamina made
 
@@ -81,41 +85,45 @@ class Body(msgspec.Struct, frozen=True, eq=False):
             like = self.around.asked = self.form.asked(given, known=([], []))
         if like is None:
             return None
-        own, long = [one.read for one in self.said], any(one.long for one in self.said[-3:])
-        return replace(like, messages=own, hashes=self.hashes, life=HOUR if long else like.life)
+        life = HOUR if any(one.long for one in self.said[-3:]) else like.life
+        return replace(like, messages=self.own, hashes=self.hashes, life=life)
 
     def shared(self, raw: bytes, start: int) -> int:
         """How many messages are the same bytes in another body, where they begin at `start`."""
         low, high, done, middle, own = 0, len(self.spans), 0, 1, memoryview(self.raw)[self.start :]
+        likely = high - 3  # as most go on
         while low < high:
             end = self.spans[middle - 1][1]
             if raw.startswith(own[done:end], start + done):
                 low, done = middle, end
             else:
                 high = middle - 1
-            middle = (low + high + 1) // 2
+            middle, likely = max(likely, (low + high + 1) // 2) if low else 0, 0
         return low
 
     def spliced(self, changes: Changes) -> bytes:
         """The body with the changes in it. Raises ValueError where it is written in a way that can't be
         followed."""
-        pieces, done, raw = list[bytes | memoryview](), 0, memoryview(self.raw)
+        whole, form, all_added = memoryview(self.raw), self.form, changes.added
+        raw, done, pieces = whole[self.start :], 0, list[bytes | memoryview]([whole[: self.start]])
         if changes.folded:
-            own, spans = raw[self.start :], self.spans[: changes.folded]
+            spans, done = self.spans[: changes.folded], self.spans[changes.folded - 1][1]
             roles = [one.value.get("role") for one in self.said[: changes.folded]]
-            first = [msgspec.Raw(own[start:end]) for start, end in spans]
-            made = _encode(self.form.summed_up(first, roles, changes.summary))[1:-1]
-            pieces, done = [raw[: self.start], made], self.start + spans[-1][1]
-        all_new, all_added = changes.replaced, changes.added
-        for number in sorted({**all_new, **all_added}) if all_added else all_new:
-            (start, end), one = self.spans[number], self.said[number]
-            new, added = all_new.get(number), all_added.get(number)
+            first = [msgspec.Raw(raw[start:end]) for start, end in spans]
+            pieces.append(_encode(form.summed_up(first, roles, changes.summary))[1:-1])
+        changed, all_said, all_spans = changes.replaced.items(), self.said, self.spans
+        if all_added:
+            numbers = sorted({**changes.replaced, **all_added})
+            changed = [(number, changes.replaced.get(number)) for number in numbers]
+        for number, new in changed:
+            (start, end), one = all_spans[number], all_said[number]
+            added = all_added.get(number) if all_added else None
             if one.made[0] is not new or one.made[1] != added:
-                own = self.raw[self.start + start : self.start + end]
-                one.made = new, added, _changed(own, self.form, one.value, new or {}, added or ())
-            pieces += (raw[done : self.start + start], one.made[2])
-            done = self.start + end
-        return b"".join([*pieces, raw[done:]]) if pieces else self.raw
+                own = bytes(raw[start:end])
+                one.made = new, added, _changed(own, form, one.value, new or {}, added or ())
+            pieces += (raw[done:start], one.made[2])
+            done = end
+        return b"".join([*pieces, raw[done:]]) if len(pieces) > 1 else self.raw
 
 
 class Reader:
@@ -141,9 +149,10 @@ class Reader:
             kept = {name: _decode(raw) for name, raw in own.items()}
             around = Around(raw[:start], rest[array[1] - 1 :], kept)
         spans = [(a + less, b + less) for a, b in _spans(rest, array, raws)] if start else []
-        said, hashes, known = list[Said](), list[str](), dict[bytes, Said]()
+        said, own, hashes, known = list[Said](), list[Message](), list[str](), dict[bytes, Said]()
         if old is not None:
-            said, spans, hashes = old.said[:same], old.spans[:same] + spans, old.hashes[:same]
+            said, own, hashes = old.said[:same], old.own[:same], old.hashes[:same]
+            spans = old.spans[:same] + spans
             near = slice(same, same + _MOVING)  # behind a mark that moved, others are as they were
             at, rows = old.start, zip(old.spans[near], old.said[near], strict=True)
             known = {old.raw[at + start : at + end]: one for (start, end), one in rows}
@@ -151,7 +160,8 @@ class Reader:
         hashes += linked([one.digest for one in new], f"{form.path} ", hashes[-1] if said else "")
         noted = [n for n in old.noted if n < same] if old is not None else []
         noted += [n for n, one in enumerate(new, same) if one.marked or one.made_before]
-        body = Body(raw, form, around, start, said + new, spans, hashes, noted)
+        own += [one.read for one in new]
+        body = Body(raw, form, around, start, said + new, own, spans, hashes, noted)
         self._remember(body, old)
         return body
 
@@ -175,7 +185,7 @@ class Reader:
         self._bodies = [one for one in self._bodies if one is not old or not goes_on]
         if body.said:
             self._bodies.insert(0, body)
-        while len(self._bodies) > 1 and sum(len(one.raw) for one in self._bodies) > _HELD:
+        while len(self._bodies) > 1 and sum([len(one.raw) for one in self._bodies]) > _HELD:
             self._bodies.pop()
 
 
@@ -263,13 +273,7 @@ def _spans(body: bytes, span: Span, raws: Sequence[msgspec.Raw] | None = None) -
 
 def _past(body: bytes, at: int, mark: bytes) -> int:
     """Behind white space, one mark if it is there, and white space."""
-    while body[at] in _SPACE:
-        at += 1
-    if body[at : at + 1] == mark:
-        at += 1
-        while body[at] in _SPACE:
-            at += 1
-    return at
+    return found.end() if (found := _PAST[mark](body, at)) else at
 
 
 def _behind(body: bytes, end: int) -> int:

@@ -31,9 +31,8 @@ from lamina.ledger.places import RESULTS, scratch_folder
 from lamina.messages import Json, Usage, as_object, blocks_of
 
 if TYPE_CHECKING:
-    import h11
-
     from lamina.config import Config
+    from lamina.models.heads import Head
     from lamina.recall.memory_index import MemoryIndex
 
 _MOST = 512  # conversations and sessions that are remembered
@@ -77,7 +76,7 @@ class Call:
         self.paid: Paid | None = None
         # It only asks how long it is; it is our own: what it is to keep.
         self._desk, self.counts, self.repeats = desk, counts, repeats
-        self.request: h11.Request | None = None  # of one that may be sent again, with its key
+        self.request: Head | None = None  # of one that may be sent again, with its key
         self.tee: Tee | None = None
         self.over, self.usage = 0.0, Usage()  # when the answer had come, and what it used
 
@@ -87,11 +86,11 @@ class Call:
         if takes_original:
             self._desk.later(self._desk.leave_alone, self)
 
-    def answer(self, head: h11.Response) -> None:
-        if 200 <= head.status_code < 300:
-            said = dict(head.headers)
-            kind, packed = said.get(b"content-type", b""), said.get(b"content-encoding", b"")
-            self.tee = Tee(kind.decode("latin-1"), packed.decode("latin-1").strip().lower())
+    def answer(self, head: Head) -> None:
+        if 200 <= head.status < 300:
+            said = (head.told.get(name, b"") for name in (b"content-type", b"content-encoding"))
+            kind, packed = (one.decode("latin-1") for one in said)
+            self.tee = Tee(kind, packed.strip().lower())
 
     def take(self, data: bytes) -> None:
         if self.tee is not None and not self.counts:
@@ -147,12 +146,11 @@ class Desk:
 
     # ---- on the way; these never raise
 
-    def wants(self, request: h11.Request) -> bool:
-        if request.method != b"POST" or any(n == b"content-encoding" for n, _ in request.headers):
-            return False
-        return self._form(request)[0] is not None
+    def wants(self, request: Head) -> bool:
+        plain = request.first[0] == b"POST" and b"content-encoding" not in request.told
+        return plain and self._form(request)[0] is not None
 
-    def before(self, request: h11.Request, body: bytes) -> Call | None:
+    def before(self, request: Head, body: bytes) -> Call | None:
         with self._turn:
             self.catch_up()
             return self._looked_at(request, body)
@@ -170,7 +168,7 @@ class Desk:
                 except Exception as error:  # noqa: BLE001 - the answer is on its way
                     self._complain(f"{type(error).__name__}: {error}")
 
-    def due(self, *, there: bool) -> list[tuple[h11.Request, Call]]:
+    def due(self, *, there: bool) -> list[tuple[Head, Call]]:
         """What to send now, so that the provider keeps what it has cached."""
         with self._turn:
             self.catch_up()
@@ -182,14 +180,14 @@ class Desk:
         self.catch_up()
         self._room.close()
 
-    def _form(self, request: h11.Request) -> tuple[Form | None, bool]:
+    def _form(self, request: Head) -> tuple[Form | None, bool]:
         """The form of a request, and whether it only asks how long it is."""
-        path = request.target.partition(b"?")[0].decode("latin-1")
+        path = request.first[1].partition(b"?")[0].decode("latin-1")
         if counts := path.endswith(_COUNTING):
             path = path.removesuffix(_COUNTING[0]).replace(_COUNTING[1], ":generateContent")
         return form_of(path), counts
 
-    def _looked_at(self, request: h11.Request, body: bytes) -> Call | None:
+    def _looked_at(self, request: Head, body: bytes) -> Call | None:
         form, counts = self._form(request)
         if form is None:
             return None
@@ -201,10 +199,10 @@ class Desk:
             self._complain(f"a request was left as it was: {type(error).__name__}: {error}")
         return call
 
-    def _decide(self, call: Call, request: h11.Request) -> None:
+    def _decide(self, call: Call, request: Head) -> None:
         form, body = call.form, call.original
         given = (read := self._reader.read(body, form)).around.given
-        call.model = str(given.get("model") or _model_in(request.target))
+        call.model = str(given.get("model") or _model_in(request.first[1]))
         asked = read.asked()
         if asked is None or not asked.messages:
             return
@@ -228,7 +226,7 @@ class Desk:
         own_terms = {"recalls": recalls, "lives": lives, "acts": acts and self._edits}
         asked = struct_with(asked, model=call.model, parent=parent, **own_terms)
         if self._compacts:
-            betas = b",".join(said for name, said in request.headers if name == b"anthropic-beta")
+            betas = request.told.get(b"anthropic-beta", b"")
             asked = struct_with(asked, betas=betas.decode("latin-1").replace(" ", "").split(","))
         changes = self._conversations.changes(asked)
         self._away.over(changes.conversation)
@@ -247,16 +245,15 @@ class Desk:
             changes = self._acting.changes(struct_with(asked, acts=acts))
             call.thought_of = changes.conversation
         call.marks = bool(marked) or form is not ANTHROPIC or "cache_control" in given
-        frame, said = (asked.frame_tokens, asked.life), (asked.hashes, asked.messages)
-        sent = changes.replaced, marked, self._acts, changes.life, changes.folded
-        sent = *sent, changes.summary, changes.window if changes.folded else 0
-        on_paper = Sent(changes.conversation, asked.model, *frame, *said, *sent)
-        call.paid = self._paper.send(on_paper, self.now())
+        own = changes.conversation, asked.model, asked.frame_tokens, asked.life, asked.hashes
+        sent = asked.messages, changes.replaced, marked, self._acts, changes.life, changes.folded
+        more = changes.summary, changes.window if changes.folded else 0
+        call.paid = self._paper.send(Sent(*own, *sent, *more), self.now())
 
-    def _session(self, request: h11.Request, given: Json) -> tuple[bytes, int, str]:
+    def _session(self, request: Head, given: Json) -> tuple[bytes, int, str]:
         """The client's name for its session, a hash of its instructions, and if these are others than
         the session's own, as a sub-agent has them, the conversation of the session."""
-        session = next((value for name, value in request.headers if name in _SESSION), b"")
+        session = next((value for name, value in request.told.items() if name in _SESSION), b"")
         words = [str(b.get("text")) for b in blocks_of(given.get("system") or "")]
         own = hash(tuple(said for said in words if not said.startswith(_BILLING)))
         first, name, _ = self._sessions.get(session, (own, "", 0))

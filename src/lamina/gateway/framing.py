@@ -6,6 +6,8 @@ from contextlib import suppress
 
 import h11
 
+from lamina.models.heads import Head
+
 _LONGEST = 65_536  # bytes of a line between chunks
 Followed = tuple[bytes, int]  # what it says, and where in the data the message ends; -1: not yet
 
@@ -26,9 +28,7 @@ class Chunked:
     """A body in chunks."""
 
     def __init__(self) -> None:
-        self._left = 0  # bytes of this chunk, with the two behind it
-        self._line = b""
-        self._last = False
+        self._left, self._line, self._last = 0, b"", False  # of a chunk, with two bytes behind it
 
     def follow(self, data: bytes) -> Followed:
         """Raises h11.RemoteProtocolError."""
@@ -75,18 +75,11 @@ def _whole(data: bytes, at: int, said: list[bytes]) -> int:
     return at
 
 
-def framing_of(answer: h11.Response, asked: h11.Request) -> Counted | Chunked | None:
+def framing_of(answer: Head, asked: Head) -> Counted | Chunked | None:
     """How to follow the body; None: h11 must, since there is none, or only the line's end ends it."""
-    told = dict(answer.headers)
-    if asked.method == b"HEAD" or answer.status_code in (204, 304) or asked.http_version != b"1.1":
+    if asked.first[0] == b"HEAD" or answer.status in (204, 304) or asked.http_version != b"1.1":
         return None
-    if b"transfer-encoding" in told:
+    if b"transfer-encoding" in answer.told:
         return Chunked()
-    size = int(told.get(b"content-length", b"0"))
+    size = int(answer.told.get(b"content-length", b"0"))
     return Counted(size) if size else None
-
-
-def ends_line(message: h11.Response | h11.Request) -> bool:
-    """Whether this is the last message of its connection."""
-    told = b",".join(value for name, value in message.headers if name == b"connection").lower()
-    return message.http_version != b"1.1" or b"close" in told

@@ -13,33 +13,17 @@ import h11
 
 from lamina.errors import UsageError
 from lamina.models import lines
+from lamina.models.heads import Head
 
 PIECE = 262_144  # bytes that are read at a time, and of a message's head at most
 # Seconds for an unused line to the provider, and for a client that is sent off; its last bytes.
 _IDLE, _LINGERS, _MOST_LOST = 20.0, 1.0, 2**24
 _HEAD, _ENDS_HEAD = 8192, b"\r\n\r\n"  # bytes of a request that are looked at for its head's end
 _LEAVES = getattr(select, "POLLRDHUP", select.POLLIN)  # elsewhere than on Linux: it says so itself
-# They belong to one connection, not to the message (RFC 9110, 7.6.1). `expect` is answered here.
-_HOP = frozenset(
-    b"connection keep-alive proxy-connection proxy-authorization te trailer upgrade expect".split()
-)
-_FRAMING = frozenset((b"content-length", b"transfer-encoding"))
-Headers = list[tuple[bytes, bytes]]
+_MORE = getattr(socket, "MSG_MORE", 0)
+_ASKED = h11.Request(method="POST", target="/", headers=[("Host", "-")]), h11.EndOfMessage()
 Message = h11.Request | h11.InformationalResponse | h11.Response
 Event = Message | h11.Data | h11.EndOfMessage | h11.ConnectionClosed
-
-
-def passed_on(message: Message, *, framed: bool = True) -> Headers:
-    """What goes on to the other side; without `framed` the length is for the sender to say."""
-    told = b",".join(value for name, value in message.headers if name == b"connection")
-    named = {word.strip() for word in told.lower().split(b",")}
-    off = _HOP | (named - _FRAMING) if framed else _HOP | named | _FRAMING
-    return [(name, value) for name, value in message.headers.raw_items() if name.lower() not in off]
-
-
-def written(first: bytes, headers: Headers) -> bytes:
-    """The head of a message, of what h11 has read and found in order."""
-    return b"\r\n".join([first, *(b"%b: %b" % pair for pair in headers), b"", b""])
 
 
 class Left(Exception):
@@ -51,12 +35,42 @@ class Peer:
 
     def __init__(self, role: type[h11.CLIENT | h11.SERVER], line: socket.socket) -> None:
         self._role, self._renewed, self._line = role, False, line
-        self.talk = h11.Connection(role, max_incomplete_event_size=PIECE)
+        self._talk: h11.Connection | None = None
+        self.asked, self._head = False, b""  # of a provider, and what was read: without h11
         self._ahead: bytes | None = None  # said behind a body that h11 has not seen
         self._wait: select.poll | None = None  # for it, or for the end of whom it is read for
         self.asks: Peer | None = None  # who is asked for it
         self.answered = False
         self.until = self.since = 0.0  # by when it must speak, 0: any time; when it was last used
+
+    @property
+    def talk(self) -> h11.Connection:
+        """What h11 knows of it, which comes to hear of most messages only if it is asked."""
+        if self._talk is None:
+            self._talk = h11.Connection(self._role, max_incomplete_event_size=PIECE)
+            for event in _ASKED if self.asked else ():
+                self._talk.send(event)
+            if self._head:
+                self._talk.receive_data(self._head)
+                self._talk.next_event()
+                self._ahead = None
+        return self._talk
+
+    def head(self) -> Head | None:
+        """Of what the other side says next; None: it has ended. Raises what `next` does."""
+        if self._talk is None:
+            asks, data = self._role is h11.SERVER, self.read()
+            if plain := Head.plain(data, asks=asks):
+                self._head, self._ahead = data[: plain[1]], data[plain[1] :]
+                return plain[0]
+            self.talk.receive_data(data)
+        event = self.next()
+        if isinstance(event, h11.Request):
+            return Head((event.method, event.target), event.headers.raw_items(), event.http_version)
+        if not isinstance(event, h11.Response | h11.InformationalResponse):
+            return None
+        first, said = (b"", event.reason), event.headers.raw_items()
+        return Head(first, said, event.http_version, event.status_code)
 
     def next(self) -> Event:
         """What the other side says next. Raises h11.RemoteProtocolError, OSError, Left."""
@@ -87,7 +101,10 @@ class Peer:
         line, size = self._line, PIECE
         if self.until:
             line.settimeout(max(0.001, self.until - time.monotonic()))
-        if self.talk.their_state is h11.IDLE:  # the head alone: the body is then read in one piece
+        begins = self._talk is None or self._talk.their_state is h11.IDLE
+        if (
+            begins and self._role is h11.SERVER
+        ):  # the head alone: the body is then read in one piece
             seen = line.recv(_HEAD, socket.MSG_PEEK)
             size = seen.find(_ENDS_HEAD) + len(_ENDS_HEAD) if _ENDS_HEAD in seen else len(seen)
         while self._wait is not None and isinstance(line, ssl.SSLSocket):
@@ -124,23 +141,24 @@ class Peer:
                 if fd != own:  # it says more already: that it leaves comes behind that
                     wait.unregister(fd)
 
-    def write(self, data: bytes) -> None:
-        """Waits while the other side does not take it."""
-        self._line.sendall(data)
+    def write(self, data: bytes, *, more: bool = False) -> None:
+        """Waits while the other side does not take it. There may be `more` to go out with it."""
+        more = more and not isinstance(self._line, ssl.SSLSocket)
+        self._line.sendall(data, _MORE if more else 0)
 
     def renew(self, ahead: bytes = b"") -> None:
         """A message that h11 has not followed is over; what was said ahead of the next."""
-        self.talk = h11.Connection(self._role, max_incomplete_event_size=PIECE)
+        self._talk, self._head, self._ahead = None, b"", None
         if ahead:
             self.talk.receive_data(ahead)
-        self._renewed, self._ahead, self.answered = True, None, False
+        self._renewed, self.asked, self.answered = True, False, False
 
     def say(self, event: Event) -> None:
         self.write(self.talk.send(event) or b"")
 
     def wakes(self) -> bool:
         """Whether another message can be sent on it; what was said unasked would pass for its answer."""
-        idle = self.talk.our_state is h11.IDLE and self.talk.their_state is h11.IDLE
+        idle = self._talk is None or {self._talk.our_state, self._talk.their_state} == {h11.IDLE}
         with suppress(OSError, ValueError):  # it is closed
             (look := select.poll()).register(self._line, select.POLLIN)
             return idle and time.monotonic() - self.since < _IDLE and not look.poll(0)
@@ -152,7 +170,7 @@ class Peer:
             more = self._role is h11.CLIENT and self.talk.trailing_data[0]  # for nobody
             if more or {self.talk.our_state, self.talk.their_state} != {h11.DONE}:
                 return False
-            self.talk.start_next_cycle()
+            self.renew(bytes(self.talk.trailing_data[0]))
         self._renewed, self._wait, self.since = False, None, time.monotonic()
         return True
 

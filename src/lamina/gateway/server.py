@@ -17,8 +17,9 @@ import h11
 import msgspec
 
 from lamina.errors import LaminaError
-from lamina.gateway.framing import Chunked, Counted, ends_line, framing_of
-from lamina.gateway.peers import Headers, Left, Peer, Upstream, passed_on, written
+from lamina.gateway.framing import Chunked, Counted, framing_of
+from lamina.gateway.peers import Left, Peer, Upstream
+from lamina.models.heads import Head, Headers, passed_on, written
 
 if TYPE_CHECKING:
     from lamina.gateway.desk import Call, Desk
@@ -29,7 +30,6 @@ _TOKEN, _KNOWN = b"x-lamina-token", b"/t/"  # it stands in this header, or first
 _ASKS = 20.0  # seconds in which somebody on a new line must ask, where strangers can come
 _UNKNOWN = 401, "This gateway needs its token: put it in the base URL, as http://HOST:PORT/t/TOKEN."
 _OWN_WISH = (b"none", b"same-origin")  # what a browser says of a request that no page made
-_ASKED, _OVER = h11.Request(method="POST", target="/", headers=[("Host", "-")]), h11.EndOfMessage()
 _LOOKS, _ANSWERS = 5.0, 60.0  # seconds between looks at pauses; to answer a request of our own
 _ENDS = 2.0  # seconds in which the clients' threads must end with the gateway
 
@@ -107,16 +107,14 @@ class Gateway:
                 self._asked_again(request, call)
             call.ended()
 
-    def _asked_again(self, request: h11.Request, call: Call) -> None:
+    def _asked_again(self, request: Head, call: Call) -> None:
         provider = self._upstream.connect()
         try:
             provider.limit(_ANSWERS)
             self._say_whole(provider, request, call.body)
-            while not isinstance(event := provider.next(), h11.EndOfMessage):
-                if isinstance(event, h11.Response):
-                    call.answer(event)
-                elif isinstance(event, h11.Data):
-                    call.take(event.data)
+            call.answer(answer := _begun(None, provider))
+            if (frame := framing_of(answer, request)) is not None:
+                _streamed(None, provider, frame, call)
         finally:
             provider.close()
 
@@ -124,7 +122,7 @@ class Gateway:
         self._open[client] = current_thread()
         client.limit(_ASKS if self._token else 0)
         try:
-            while not self._ended.is_set() and isinstance(request := client.next(), h11.Request):
+            while not self._ended.is_set() and (request := client.head()) is not None:
                 if client.until:
                     client.limit(0)
                 self._one(client, request)
@@ -142,7 +140,7 @@ class Gateway:
             client.close()
             self._open.pop(client, None)
 
-    def _one(self, client: Peer, came: h11.Request) -> None:
+    def _one(self, client: Peer, came: Head) -> None:
         said, request = self._refusal(came), self._admitted(came)
         if said or request is None:
             _say(client, *(said or _UNKNOWN))
@@ -158,40 +156,39 @@ class Gateway:
                 call.ended()
                 self._desk.catch_up()
 
-    def _refusal(self, request: h11.Request) -> tuple[int, str] | None:
-        said = dict(request.headers)
+    def _refusal(self, request: Head) -> tuple[int, str] | None:
+        said = request.told
         # h11 asks 1.1 for one. Whoever knows the token may call us what they like: no page does.
         if not self._token and b"host" in said and said[b"host"] not in self._hosts:
             return 403, f"This gateway answers only as {self.url}."
         if b"origin" in said or said.get(b"sec-fetch-site", b"none") not in _OWN_WISH:
             return 403, "Web pages are not served here."
-        if not request.target.startswith(b"/") or request.method == b"CONNECT":
+        if not request.first[1].startswith(b"/") or request.first[0] == b"CONNECT":
             return 400, "Ask for a path: this is not a general proxy."
         if b"content-length" in said and b"transfer-encoding" in said:
             return 400, "A request has one length, content-length or chunks."
         return None
 
-    def _admitted(self, request: h11.Request) -> h11.Request | None:
+    def _admitted(self, request: Head) -> Head | None:
         """The request without its token, which goes no further; None: it has not the right one."""
         if not self._token:
             return request
-        target, known = request.target, dict(request.headers).get(_TOKEN, b"")
+        target, known = request.first[1], request.told.get(_TOKEN, b"")
         first, slash, rest = target.removeprefix(_KNOWN).partition(b"/")
         if slash and target.startswith(_KNOWN) and hmac.compare_digest(first, self._token):
             target, known = slash + rest, first
         if not hmac.compare_digest(known, self._token) or self._token in target:
             return None
-        said = [one for one in request.headers.raw_items() if self._token not in one[1]]  # Referer
-        version, kept = request.http_version, [one for one in said if one[0].lower() != _TOKEN]
-        return h11.Request(method=request.method, target=target, headers=kept, http_version=version)
+        kept = [h for h in request.headers if self._token not in h[1] and h[0].lower() != _TOKEN]
+        return msgspec.structs.replace(request, first=(request.first[0], target), headers=kept)
 
-    def _looked_at(self, client: Peer, request: h11.Request) -> tuple[Call | None, list[bytes]]:
+    def _looked_at(self, client: Peer, request: Head) -> tuple[Call | None, list[bytes]]:
         """The request on somebody's desk, if it is for one, and what of its body was read."""
         pieces: list[bytes] = []
         if self._desk is None or not self._desk.wants(request):
             return None, pieces
-        size, told = 0, int(dict(request.headers).get(b"content-length", b"0"))
-        if 0 < told <= _MOST_READ and not client.talk.they_are_waiting_for_100_continue:
+        size, told = 0, int(request.told.get(b"content-length", b"0"))
+        if 0 < told <= _MOST_READ and b"expect" not in request.told:
             body = client.body(told)
             return self._desk.before(request, body), [body]
         while size <= _MOST_READ:
@@ -205,7 +202,7 @@ class Gateway:
         return None, pieces
 
     def _sent(
-        self, client: Peer, request: h11.Request, call: Call | None, read: list[bytes]
+        self, client: Peer, request: Head, call: Call | None, read: list[bytes]
     ) -> Peer | None:
         """The connection on which the request went out; None: the client was told why not."""
         try:
@@ -228,18 +225,18 @@ class Gateway:
             return None
         return provider
 
-    def _say_whole(self, provider: Peer, request: h11.Request, body: bytes) -> None:
+    def _say_whole(self, provider: Peer, request: Head, body: bytes) -> None:
         headers = [*passed_on(request, framed=False), (b"Content-Length", b"%d" % len(body))]
         target, headers = self._told(request, headers)
-        for event in (_ASKED, _OVER):  # it need only know that it was asked
-            provider.talk.send(event)
-        provider.write(written(b"%b %b HTTP/1.1" % (request.method, target), headers) + body)
+        provider.asked = True
+        provider.write(written(b"%b %b HTTP/1.1" % (request.first[0], target), headers), more=True)
+        provider.write(body)
 
     def _say_piecewise(
-        self, client: Peer, provider: Peer, request: h11.Request, read: list[bytes]
+        self, client: Peer, provider: Peer, request: Head, read: list[bytes]
     ) -> None:
         target, headers = self._told(request, passed_on(request))
-        provider.say(h11.Request(method=request.method, target=target, headers=headers))
+        provider.say(h11.Request(method=request.first[0], target=target, headers=headers))
         for piece in read:
             provider.say(h11.Data(data=piece))
         while client.talk.their_state is h11.SEND_BODY:
@@ -247,25 +244,23 @@ class Gateway:
             if isinstance(event, h11.Data | h11.EndOfMessage):
                 provider.say(event)
 
-    def _told(self, request: h11.Request, headers: Headers) -> tuple[bytes, Headers]:
+    def _told(self, request: Head, headers: Headers) -> tuple[bytes, Headers]:
         """Target and headers of a request, at the provider."""
         kept = [pair for pair in headers if pair[0].lower() != b"host"]
-        return self._upstream.base + request.target, [(b"Host", self._upstream.host), *kept]
+        return self._upstream.base + request.first[1], [(b"Host", self._upstream.host), *kept]
 
-    def _answered(
-        self, client: Peer, provider: Peer, request: h11.Request, call: Call | None
-    ) -> None:
+    def _answered(self, client: Peer, provider: Peer, request: Head, call: Call | None) -> None:
         try:
             try:
                 answer = _begun(client, provider)
                 changed = call if call is not None and call.body is not call.original else None
-                if changed is not None and answer.status_code == 400:
+                if changed is not None and answer.status == 400:
                     provider.close()
                     provider = self._upstream.connect()
                     provider.read_for(client)
                     self._say_whole(provider, request, changed.original)
                     answer = _begun(client, provider)
-                    changed.refused(takes_original=200 <= answer.status_code < 300)
+                    changed.refused(takes_original=200 <= answer.status < 300)
             except (h11.RemoteProtocolError, OSError) as error:
                 provider.close()
                 _say(client, 502, f"{self._upstream.url} gave no answer: {error}.")
@@ -274,22 +269,20 @@ class Gateway:
         except BaseException:
             provider.close()  # and the client's line ends with half an answer on it
             raise
-        self._upstream.done_with(provider, last=ends_line(answer))
+        self._upstream.done_with(provider, last=answer.ends_line)
 
 
-def _relayed(
-    client: Peer, provider: Peer, request: h11.Request, answer: h11.Response, call: Call | None
-) -> None:
+def _relayed(client: Peer, provider: Peer, request: Head, answer: Head, call: Call | None) -> None:
     if call is not None:
         call.answer(answer)
-    status, headers, frame = answer.status_code, passed_on(answer), framing_of(answer, request)
-    last, client.answered = ends_line(request), True
+    status, headers, frame = answer.status, passed_on(answer), framing_of(answer, request)
+    last, client.answered = request.ends_line, True
     if isinstance(frame, Chunked):  # then a length that was told besides does not count
         headers = [pair for pair in headers if pair[0].lower() != b"content-length"]
     if frame is None or last:
-        client.say(h11.Response(status_code=status, headers=headers, reason=answer.reason))
+        client.say(h11.Response(status_code=status, headers=headers, reason=answer.first[1]))
     else:
-        client.write(written(b"HTTP/1.1 %d %b" % (status, answer.reason), headers))
+        client.write(written(b"HTTP/1.1 %d %b" % (status, answer.first[1]), headers))
     if frame is not None:
         _streamed(client, provider, frame, call)
     else:
@@ -305,36 +298,35 @@ def _relayed(
         client.renew(client.take_over())
 
 
-def _streamed(client: Peer, provider: Peer, frame: Counted | Chunked, call: Call | None) -> None:
+def _streamed(client: Peer | None, peer: Peer, frame: Counted | Chunked, call: Call | None) -> None:
     """Pass a body on as it comes, up to its end."""
-    data, end = provider.take_over(), -1
+    data, end, write = peer.take_over(), -1, client.write if client is not None else len
     while end < 0:
-        if not data and not (data := provider.read()):
+        if not data and not (data := peer.read()):
             raise h11.RemoteProtocolError("it broke off")
         try:
             said, end = frame.follow(data)
         except h11.RemoteProtocolError:
-            client.write(data)
+            write(data)
             raise
         if call is not None:
             call.take(said)
             if end >= 0:
                 call.ended()  # before the client can ask again
-        client.write(data if end < 0 else data[:end])
+        write(data if end < 0 else data[:end])
         data = b"" if end < 0 else data[end:]
     if not data:  # what comes after an answer belongs to nobody
-        provider.renew()
+        peer.renew()
 
 
-def _begun(client: Peer, provider: Peer) -> h11.Response:
+def _begun(client: Peer | None, provider: Peer) -> Head:
     """The head of the answer; hints that come before it are passed on."""
-    while not isinstance(event := provider.next(), h11.Response):
-        if not isinstance(event, h11.InformationalResponse):
-            raise h11.RemoteProtocolError("it closed the connection")
-        if event.status_code not in (100, 101):
-            status, headers = event.status_code, passed_on(event)
-            client.say(h11.InformationalResponse(status_code=status, headers=headers))
-    return event
+    while (head := provider.head()) is not None and head.status < 200:
+        if head.status not in (100, 101) and client is not None:
+            client.say(h11.InformationalResponse(status_code=head.status, headers=passed_on(head)))
+    if head is None:
+        raise h11.RemoteProtocolError("it closed the connection")
+    return head
 
 
 def _say(client: Peer, status: int, why: str) -> None:

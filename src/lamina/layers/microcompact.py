@@ -150,8 +150,7 @@ def _results(ledger: Ledger, allowed: Callable[[str], bool], known: OldResults) 
         first, known.cleared = 0, -1
     keep = bisect_left(known.places, first)
     del known.places[keep:], known.rows[keep:], known.sums[keep:]
-    for place in range(first, len(projection.rows)):
-        row = projection.rows[place]
+    for place, row in enumerate(projection.rows[first:], first):
         if not row.result:
             continue
         if row.edit and _cleared(row):

@@ -119,7 +119,8 @@ def _stands(state: State, view: FoldedView, key: tuple[int, int]) -> bool:
 
 def _note_shown(view: FoldedView, key: tuple[int, int], block: Block, entry: Json) -> None:
     if block.get("type") == "tool_use":
-        words, label = "\n".join(said_in(block)), f"your {label_of(block, 'call')}"
+        words = "\n".join(said_in(block))
+        label = f"your {label_of(block, 'call')}" if words else ""
     elif block.get("type") == "tool_result":
         call = view.calls.get(str(block.get("tool_use_id")), {"name": entry.get("tool")})
         words, label = foldable_text(block), label_of(call)

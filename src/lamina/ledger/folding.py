@@ -9,11 +9,13 @@ row, and the path at the beginning of each line of a search. The original is fou
 from __future__ import annotations
 
 import re
-from collections import ChainMap
+from array import array
+from bisect import bisect_right
+from collections import ChainMap, Counter
 from collections.abc import Callable, Iterator, MutableMapping, Sequence
-from dataclasses import dataclass, field
-from itertools import groupby
-from operator import eq
+from dataclasses import dataclass
+from itertools import groupby, islice, repeat
+from operator import eq, itemgetter
 from typing import NamedTuple, TypeAlias
 
 from lamina.messages import Block, Json, as_object, dicts, text_of
@@ -35,22 +37,21 @@ class _Lines:
     """A text line by line, without line numbers where it has them."""
 
     label: str
-    bare: list[str] = field(default_factory=list[str])
-    numbers: list[int] = field(default_factory=list[int])  # 0: this line has none
+    bare: list[str]
+    numbers: Sequence[str] = ()  # of each; none: no line has one
 
     @classmethod
     def of(cls, label: str, text: str) -> _Lines:
         if not any(end in text for end in _NUMBER_ENDS):
-            raw = text.split("\n")
-            return cls(label, raw, [0] * len(raw))
+            return cls(label, text.split("\n"))
         found = _NUMBERED.findall(text)
-        return cls(label, [bare for _, bare in found], [int(n) if n else 0 for n, _ in found])
+        return cls(label, [*map(itemgetter(1), found)], [*map(itemgetter(0), found)])
 
     def named(self, first: int, count: int) -> str:
         """`lines 10-40`, where the lines have numbers; others may follow at the end."""
-        numbers = self.numbers[first : first + count]
+        numbers = [int(n or 0) for n in self.numbers[first : first + count]] or [0]
         low, counted = numbers[0], 1
-        while counted < count and numbers[counted] == low + counted:
+        while low and counted < count and numbers[counted] == low + counted:
             counted += 1
         if not low or any(numbers[counted:]):
             return ""
@@ -87,50 +88,62 @@ class Folding:
         self._known: MutableMapping[Key, _Lines] = (
             {} if before is None else ChainMap({}, before._known)  # noqa: SLF001
         )
-        self._places: dict[str, list[tuple[Key, int]]] = {}
-        self._split: tuple[str, _Lines] | None = None  # the text looked at last: often noted next
+        self._places: dict[str, int] = {}  # of each line the last among all that were noted
+        self._earlier = array("q")  # by place, that of the same line before; -1: none
+        self._starts, self._keys = array("q"), list[Key]()  # of the blocks: places of their first
+        # The text looked at last, which is often noted next; those of its lines that tell.
+        self._split: tuple[str, _Lines, list[str]] = "", _Lines("", [""]), []
 
     def branch(self, end: int) -> Folding:
         """For a view that is the same as this one up to the entry `end`, and goes on alone."""
         return Folding(self.least, self, end)
 
-    def _places_of(self, line: str) -> list[tuple[Key, int]]:
-        found = self._places.get(line)
-        if found is None and self._before is not None:
-            shared = self._before._places_of(line)  # noqa: SLF001
-            return [place for place in shared if place[0][0] < self._end]
-        return found or []
+    def _places_of(self, line: str) -> Iterator[tuple[Key, int]]:
+        """The latest first."""
+        at = self._places.get(line, -1)
+        while at >= 0:
+            block = bisect_right(self._starts, at) - 1
+            yield self._keys[block], at - self._starts[block]
+            at = self._earlier[at]
+        for place in self._before._places_of(line) if self._before else ():  # noqa: SLF001
+            if place[0][0] < self._end:
+                yield place
 
     def add(self, key: Key, label: str, text: str) -> None:
         """A block of the view, as it stands there."""
-        same = self._lines_in(text)
-        lines = self._known[key] = _Lines(label, same.bare, same.numbers)
-        places = self._places
-        for place, bare in enumerate(lines.bare):
-            if len(bare) >= TELLING and len(bare.strip()) >= TELLING:
-                found = places.get(bare)
-                if found is None:
-                    found = places[bare] = self._places_of(bare) if self._before else []
-                found.append((key, place))
-                if len(found) > PLACES:
-                    del found[:-PLACES]
+        same, telling = self._lines_in(text)
+        bare, places, earlier = same.bare, self._places, self._earlier
+        self._known[key] = _Lines(label, bare, same.numbers)
+        self._keys.append(key)
+        self._starts.append(start := len(earlier))
+        if len({*telling}) == len(telling):
+            earlier.extend(map(places.get, bare, repeat(-1)))
+            places.update(zip(bare, range(start, start + len(bare)), strict=True))
+            return
+        for place, line in enumerate(bare, start):
+            earlier.append(places.get(line, -1))
+            places[line] = place
 
-    def _lines_in(self, text: str) -> _Lines:
-        if self._split is None or self._split[0] is not text:
-            self._split = (text, _Lines.of("", text))
-        return self._split[1]
+    def _lines_in(self, text: str) -> tuple[_Lines, list[str]]:
+        if self._split[0] is not text:
+            lines = _Lines.of("", text)
+            self._split = text, lines, [line for line in lines.bare if len(line) >= TELLING]
+        return self._split[1:]
 
     def fold(self, text: str, name: str, in_view: Callable[[Key], bool]) -> Folded | None:
         """A shorter form of a text that was never sent; `name` is the id that brings it back, "" where
         nobody could ask by it."""
         if len(text) < self.least:
             return None
-        parted = self._lines_in(text)
-        repeated, searched = self._repeated(parted.bare), _SEARCHED.search(text) is not None
+        parted, telling = self._lines_in(text)
+        repeated, searched = (
+            self._repeated(parted.bare, telling),
+            _SEARCHED.search(text) is not None,
+        )
         if not repeated and not searched:
             return None
         work = _Work(self, text, parted, in_view)
-        lines = work.run() if repeated else text.split("\n")
+        lines = work.run(self.known_lines(telling)) if repeated else text.split("\n")
         shown = "\n".join(_grouped(lines, self.least) if searched else lines)
         if shown == text:
             return None
@@ -140,23 +153,22 @@ class Folding:
             return None
         return Folded(words, tuple(dict.fromkeys(work.needs)))
 
-    def _repeated(self, bare: list[str]) -> bool:
+    def _repeated(self, bare: list[str], telling: list[str]) -> bool:
         """Does any line that could be folded stand somewhere already? Most texts are new."""
-        telling = [line for line in bare if len(line) >= TELLING]
         if len(set(telling)) < len(telling) or not self._places.keys().isdisjoint(telling):
             return True
-        lent = self._before is not None and any(map(self._places_of, telling))
-        return lent or any(map(eq, bare, bare[1:]))
+        return bool(self._before and self.known_lines(telling)) or any(map(eq, bare, bare[1:]))
 
-    def known_lines(self, bare: list[str]) -> set[str]:
+    def known_lines(self, telling: list[str]) -> set[str]:
         """Those of a text that stand somewhere in the view."""
-        own = self._places.keys() & bare
-        return own if self._before is None else {*filter(self._places_of, bare)}
+        if self._before is None:
+            return self._places.keys() & telling
+        return {line for line in telling if next(self._places_of(line), None) is not None}
 
     def best(self, work: _Work, at: int, end: int) -> _Match | None:
         """The longest run of lines from `at` on, or a little before, that stands in a block."""
         best: _Match | None = None
-        for key, place in reversed(self._places_of(work.lines.bare[at])):
+        for key, place in islice(self._places_of(work.lines.bare[at]), PLACES):
             if not work.stands(key):
                 continue
             found = _run(work.lines.bare, at, end, self._known[key].bare, place, key)
@@ -172,11 +184,8 @@ def _run(new: Sequence[str], at: int, end: int, old: Sequence[str], place: int, 
     start, count = at, 0
     while start > end and place > 0 and new[start - 1] == old[place - 1]:
         start, place = start - 1, place - 1
-    while (
-        start + count < len(new)
-        and place + count < len(old)
-        and new[start + count] == old[place + count]
-    ):
+    most = min(len(new) - start, len(old) - place)
+    while count < most and new[start + count] == old[place + count]:
         count += 1
     return _Match(key, start, place, count)
 
@@ -192,19 +201,23 @@ class _Work:
         self._in_view = in_view
         self.needs: list[Key] = []
         self._out: list[str] = []
-        self._own: dict[str, int] = {}  # lines that are shown here, by their place
+        self._own: dict[str, int] = {}  # lines that come again, by the place where they are shown
 
     def stands(self, key: Key) -> bool:
         if key not in self._asked:
             self._asked[key] = self._in_view(key)
         return self._asked[key]
 
-    def run(self) -> list[str]:
+    def run(self, elsewhere: set[str]) -> list[str]:
+        """`elsewhere`: lines that stand in the view."""
         at = shown_from = 0  # lines before `shown_from` are done
         bare, raw, own, out = self.lines.bare, self._raw, self._own, self._out
-        elsewhere = self._folding.known_lines(bare)
-        while at < len(bare):
-            words = bare[at]
+        known = {*elsewhere, *(line for line, count in Counter(bare).items() if count > 1)}
+        for place in [place for place, line in enumerate(bare) if line in known]:
+            if place < at:
+                continue
+            out += raw[at:place]  # nobody says these again
+            at, words = place, bare[place]
             telling = len(words) >= TELLING and len(words.strip()) >= TELLING
             match = None
             if telling and (words in elsewhere or words in own):
@@ -227,7 +240,7 @@ class _Work:
                 own.setdefault(words, at)
             out.append(raw[at])
             at += 1
-        return out
+        return out + raw[at:]
 
     def _match(self, at: int, shown_from: int) -> _Match | None:
         match = self._folding.best(self, at, shown_from)
@@ -248,7 +261,7 @@ class _Work:
         return match
 
     def _size(self, match: _Match) -> int:
-        return sum(len(line) + 1 for line in self._raw[match.start : match.start + match.lines])
+        return match.lines + sum(map(len, self._raw[match.start : match.start + match.lines]))
 
     def _line_for(self, match: _Match) -> str:
         own = match.key == _OWN

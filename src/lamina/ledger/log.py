@@ -232,9 +232,9 @@ class LogFile:
     def open(cls, path: Path, known: int = -1) -> tuple[LogFile, Reading]:
         """Lock, read, and end a torn last line; a file that is as long as the caller knows it is not
         read again. Raises SessionBusy or LedgerError."""
-        fd = _open_locked(path)
+        fd, size = _open_locked(path)
         try:
-            if os.fstat(fd).st_size == known:
+            if size == known:
                 return cls(path, fd, known), Reading([], [], known, ends_whole=True)
             reading = _read(fd)
             log = cls(path, fd, reading.size)
@@ -295,7 +295,8 @@ def sync(fd: int) -> None:
         os.fdatasync(fd)
 
 
-def _open_locked(path: Path) -> int:
+def _open_locked(path: Path) -> tuple[int, int]:
+    """A descriptor, and how long the file is."""
     try:
         fd, new = open_to_append(path)
     except OSError as error:
@@ -320,7 +321,8 @@ def _open_locked(path: Path) -> int:
     except OSError as error:
         os.close(fd)
         raise LedgerError(f"Can't lock the session file {path}: {error.strerror}.") from error
-    if os.fstat(fd).st_nlink == 0:  # whoever had it took the empty file away before letting go
+    found = os.fstat(fd)
+    if found.st_nlink == 0:  # whoever had it took the empty file away before letting go
         os.close(fd)
         return _open_locked(path)
-    return fd
+    return fd, found.st_size

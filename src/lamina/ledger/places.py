@@ -123,14 +123,14 @@ def open_private(path: str | os.PathLike[str], flags: int) -> int:
     return os.open(path, flags | os.O_CLOEXEC, 0o600)
 
 
-def open_to_append(path: Path) -> tuple[int, bool]:
+def open_to_append(path: Path | str) -> tuple[int, bool]:
     """A descriptor of such a file, to be read and added to, and whether it was made, with its folder
     if need be: as a rule it is there, and nothing else is looked at."""
     flags = os.O_RDWR | os.O_APPEND
     try:
         return open_private(path, flags), False
     except FileNotFoundError:
-        private_folder(path.parent)
+        private_folder(Path(path).parent)
         return open_private(path, flags | os.O_CREAT), True
 
 

@@ -130,7 +130,7 @@ class Ledger:
 
     @property
     def head(self) -> str | None:
-        return self.entries[-1]["uuid"] if self.entries else None
+        return self.projection.head
 
     @property
     def open_calls(self) -> list[str]:
@@ -187,8 +187,7 @@ class Ledger:
 
     def append(self, *entries: Json) -> list[Json]:
         """Write entries together; return them stamped. All are acknowledged, or none is kept."""
-        start = len(self.entries)
-        lines: list[bytes] = []
+        start, lines, taken = len(self.entries), list[bytes](), list[Json]()
         try:
             for value in entries:
                 line = log.encode(self._stamped(value))
@@ -201,6 +200,7 @@ class Ledger:
                 self._check(entry)
                 self._take(entry)
                 lines.append(line)
+                taken.append(entry)
             if self._file is not None:
                 self._file.write(b"\n".join(lines) + b"\n")
             elif self.unsaved is not None:
@@ -208,7 +208,7 @@ class Ledger:
         except BaseException:
             self._roll_back(start)
             raise
-        return self.entries[start:]
+        return taken
 
     def _stamped(self, value: Json) -> Json:
         stamped: Json = {

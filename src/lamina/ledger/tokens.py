@@ -22,6 +22,7 @@ Traits = tuple[float, ...]
 _encode = msgspec.json.Encoder().encode
 _LETTERS = bytes(sign for sign in range(256) if sign > 127 or chr(sign).isalnum()) + b" "
 _SEALED = ("signature", "data")
+_UNCOUNTED = frozenset(("cache_control", *_SEALED))
 _BEGIN = (4.0, 0.25, 0.0, 0.0, 0.0)  # tokens for each trait, before a provider has counted anything
 _LIKELY = (0.1, 1.0)  # tokens a byte; what was counted beside that has another cause
 _skip = msgspec.json.Decoder(msgspec.Raw).decode
@@ -91,9 +92,11 @@ def traits(blocks: Iterable[Block]) -> Traits:
     count = size = escapes = signs = sealed = 0
     for block in blocks:
         if block.get("type") not in ("image", "document"):
-            off = ("cache_control", *_SEALED)
-            data = _encode({name: value for name, value in block.items() if name not in off})
-            sealed += sum(len(str(block.get(name) or "")) for name in _SEALED)
+            said = block
+            if not _UNCOUNTED.isdisjoint(block):
+                said = {name: value for name, value in block.items() if name not in _UNCOUNTED}
+                sealed += sum(len(str(block.get(name) or "")) for name in _SEALED)
+            data = _encode(said)
             count, size = count + 1, size + len(data)
             escapes += data.count(b"\\")
             signs += len(data.translate(None, _LETTERS))

@@ -40,6 +40,7 @@ class Projection:
     def __init__(self) -> None:
         self.entries: Shared[Json] = Shared()
         self.position: Places[str] = Places()  # uuid → position in entries
+        self.head: str | None = None  # the last uuid
         self.frame: Json | None = None
         self.inert: dict[str, str] = {}  # edits without effect, and why
         self.rows: Shared[Row] = Shared()
@@ -60,7 +61,7 @@ class Projection:
 
     def add(self, entry: Json) -> None:
         """Take the next entry. Never fails: what makes no sense has no effect (see `inert`)."""
-        at = len(self.entries)
+        at, self.head = len(self.entries), entry["uuid"]
         self.entries.append(entry)
         self.position.add(entry["uuid"], at)
         kind = entry["kind"]
@@ -127,7 +128,8 @@ class Projection:
 
     def rows_of(self, first: int, last: int | None = None) -> list[Row]:
         """Rows of the entries from position first to last; None: to the end."""
-        end = None if last is None else bisect_right(self._keys, last)
+        keys = self._keys
+        end = None if last is None or not keys or last >= keys[-1] else bisect_right(keys, last)
         return self.rows[bisect_left(self._keys, first) : end]
 
     def active_edits(self) -> Iterator[Json]:
@@ -148,6 +150,7 @@ class Projection:
         edits and no frames. What both have is shared, so that its length costs nothing."""
         other, row = Projection(), bisect_left(self._keys, end)
         other.entries, other.position = self.entries.copy(end), self.position.branch(end)
+        other.head = str(other.entries[-1]["uuid"]) if other.entries else None
         other.frame, other.inert, other.folds = self.frame, dict(self.inert), list(self.folds)
         other.folding = set(self.folding)
         other.rows, other._keys = self.rows.copy(row), self._keys[:row]
