@@ -21,6 +21,7 @@ from itertools import islice
 from pathlib import Path
 
 from bench import trust_forged_again as again
+from bench import trust_forged_third as third
 from bench.extract_real import ROOT
 from bench.figures import Figure, at_least, at_most, report
 from bench.trust_forged import (
@@ -161,7 +162,7 @@ def tried(name: str) -> tuple[Counter[str], list[str]]:
     counted: Counter[str] = Counter()
     for case in cases(name):
         one = case.forged
-        found = stated(case) if case.way in (*ORDERS, "learnt") else again.tried(case)
+        found = stated(case) if case.way in (*ORDERS, "learnt") else third.tried(case)
         parts = {**dict.fromkeys(ORDERS, "orders"), "learnt": "facts", "honest": "words"}
         part = parts.get(case.way, "forged")
         ways = (case.way, one.language, one.kind, f"pull {case.pull}")
