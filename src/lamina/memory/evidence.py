@@ -46,9 +46,10 @@ _LEAST_TRUSTED: tuple[Origin, ...] = (
 )  # fmt: skip
 
 _TEMPLATE_WORDS = re.compile(r"\*\*(?:Why|How to apply):?\*\*:?", re.IGNORECASE)
-_WRAPPED = re.compile(r"(?<=[\w,]) ?\n[ \t]*(?=[a-z])")  # a line that goes on in the next
+_WRAPPED = re.compile(r"(?m)^(.{50,}[\w,]) ?\n[ \t]*(?=[a-z])")  # a line that goes on in the next
 _LASTING, _STORY, _MATERIAL = map(words, ("proof.lasting", "proof.stories", "proof.material"))
 _SOON, _SHORT_TURN = 6, 120  # later messages that may unsay it; letters of an answer
+_ME, _YOU = {"i", "my", "ich", "mein", "我"}, {"you", "your", "du", "dein", "你", "您"}
 _SOMEBODY = words("proof.user")  # who uses what they build
 _TOPIC = words("proof.topics")  # what a title may call a memory, whatever it says
 _AND_A = Listed("proof.and_a")
@@ -116,6 +117,8 @@ def _reasons_against(
         if other and _SOMEBODY.search(line):
             yield f"“the user” of whom they typed may be somebody else: {_short(line)}"
         if taken := support.taken(lines[place : place + _MOST_LINES], after=last):
+            if last and not wording.LIST_ITEM.match(line):  # it would go on with another message
+                yield f"two messages of theirs would read as one: {_short(line)}"
             last = "" if line in heads else line
             place += taken
             continue
@@ -123,8 +126,7 @@ def _reasons_against(
             yield f"it says the opposite of what the user typed: {_short(turned)}"
         yield f"no message that the user typed says {_short(line)}, and nothing else"
         place += 1
-    said = [*support.messages, *(Message(one) for one in support.confirmed)]
-    proof = "\n".join([*(one.text for one in said), *support.days])
+    proof, said = _proof(support), [*support.messages, *support.confirmed]
     if added := _title_adds(proposal, said) or _explains_too_much(explained, proof):
         yield f"the user did not say {_short(added)}"
     others = [one for one in wording.sentences(explained) if _share(one, proof) < _NEEDED_SHARE]
@@ -174,7 +176,7 @@ def told_apart(claim: str) -> tuple[str, str]:
 def unproven_explanations(proposal: Proposal, record: Record, vouched: str) -> list[str]:
     """The lines of a proven memory that explain it and that the user did not say themselves."""
     support = _supported(proposal, record) if proposal.evidence else _Support()
-    proof = "\n".join([*(one.text for one in support.messages), *support.confirmed, *support.days])
+    proof = _proof(support)
     known = {wording.spaced(line) for line in vouched.splitlines()}
     return [
         line
@@ -184,6 +186,12 @@ def unproven_explanations(proposal: Proposal, record: Record, vouched: str) -> l
         and wording.spaced(line) not in known
         and _share(_TEMPLATE_WORDS.sub(" ", line), proof) < _NEEDED_SHARE
     ]
+
+
+def _proof(support: _Support) -> str:
+    """All that they stated, a line each."""
+    stated = [text for one in (*support.messages, *support.confirmed) for text in one.stated()]
+    return "\n".join([*stated, *support.days])
 
 
 def labelled(content: bytes, lines: Collection[str]) -> bytes:
@@ -209,7 +217,7 @@ def _title_adds(proposal: Proposal, said: Sequence[Message]) -> str:
     title = _spelled(proposal.name, proposal.type)
     topic = _TOPIC.sub(" ", title)
     stems = wording.content_stems(topic)
-    if not stems and not wording.hard_tokens(topic) and not about.denials(topic):
+    if not stems and not wording.hard_tokens(topic) and not wording.denials(topic):
         return ""
     runs = [way for message in said for way in message.ways()]
     # One that is cut must show it: what the rule is limited to may be gone.
@@ -224,24 +232,21 @@ def _title_adds(proposal: Proposal, said: Sequence[Message]) -> str:
     known = [wording.content_stems(one) for one in runs]
     anew = any(one[:_LIKE] == other[:_LIKE] for other in others for said in known for one in said)
     one_word = len(stems) == 1 and not anew and any(stems <= said for said in known)
-    says = about.denials(title) or find_order(title) or permits(title, "")
+    # "Language: French" says more than that it is about French.
+    labels = any(mark in title for mark in ":：")
+    says = labels or wording.denials(title) or find_order(title) or permits(title, "")
     return "" if one_word and not says else title
 
 
 def _explains_too_much(explained: str, proof: str) -> str:
     """Why and How to apply explain. What they order, allow, deny or name must be the user's as well."""
     for one in wording.sentences(explained):
-        if wording.missing_tokens(one, proof) or turned_round(one, [proof]):
-            return one
-        if _share(one, proof) < _NEEDED_SHARE and not about.only_explains(one):
-            return one
-        orders = (
-            classify(one).orders
-            or asks_somebody(one)
-            or speaks_for_user(one)
-            or permits(one, proof)
-        )
-        if orders and _share(one, proof) < _NEEDED_SHARE:
+        if _share(one, proof) >= _NEEDED_SHARE:  # words of theirs, in whose order?
+            added = not any(about.in_order(one, said) for said in proof.splitlines())
+        else:
+            orders = classify(one).orders or asks_somebody(one) or speaks_for_user(one)
+            added = orders or permits(one, proof) or not about.only_explains(one)
+        if added or wording.missing_tokens(one, proof) or turned_round(one, [proof]):
             return one
     return ""
 
@@ -252,17 +257,19 @@ class _Support:
 
     reason: str = ""  # why they prove nothing
     messages: list[Message] = field(default_factory=list[Message])
-    confirmed: list[str] = field(default_factory=list[str])
+    confirmed: list[Message] = field(default_factory=list[Message])
     days: list[str] = field(default_factory=list[str])
     standing: list[Message] = field(default_factory=list[Message])  # what needs no new proof
 
     def taken(self, lines: Sequence[str], *, after: str = "") -> int:
-        """How many lines from the first on are made of whole messages."""
-        sources = [*self.messages, *(Message(one) for one in self.confirmed), *self.standing]
-        counts = range(len(lines), 0, -1)
-        return next(
-            (n for n in counts if made_of(" ".join(lines[:n]), sources, self.days, after=after)), 0
-        )
+        """How many lines from the first on are a whole message: two put together may say what neither
+        did."""
+        sources = [[], *([one] for one in (*self.messages, *self.confirmed))]
+        for count in range(len(lines), 0, -1):
+            text = "\n".join(lines[:count])
+            if any(made_of(text, one + self.standing, self.days, after=after) for one in sources):
+                return count
+        return 0
 
 
 def _supported(proposal: Proposal, record: Record) -> _Support:
@@ -275,8 +282,10 @@ def _supported(proposal: Proposal, record: Record) -> _Support:
             return _Support(
                 f"a quote is not among the words that the user typed: {_short(item.quote)}"
             )
-        found.messages += _messages(item, record, session)
-        found.confirmed += _confirmed(record, session, item.entry)
+        for said in _messages(item, record, session):
+            lent = _confirmed(record, session, item.entry, proposal.type)
+            found.messages.append(said)
+            found.confirmed += [Message(one, later=said.later) for one in lent]
         found.days.extend(record.dates(item.quote, session, item.entry))
     if proposal.evidence and not (found.confirmed or any(one.ways() for one in found.messages)):
         only = _short(proposal.evidence[0].quote)
@@ -290,7 +299,7 @@ def _messages(item: Evidence, record: Record, session: str) -> Iterator[Message]
     own, known = record.origin_text(session, item.entry), record.before(session, item.entry)
     earlier = [block for block in known if block[0] != "system"]
     said, told, later = (
-        [_WRAPPED.sub(" ", own_text(text)) for origin, text in blocks if origin == "typed"]
+        [_WRAPPED.sub(r"\1 ", own_text(text)) for origin, text in blocks if origin == "typed"]
         for blocks in (own, earlier[::-1], record.whole(session)[len(known) + len(own) :])
     )
     unsaid = any(map(takes_back, wording.sentences("".join(later[:1]))))
@@ -301,7 +310,8 @@ def _messages(item: Evidence, record: Record, session: str) -> Iterator[Message]
     at_once = len(asked) <= _SHORT_TURN and "tool" not in takewhile("typed".__ne__, origins)
     framed = [*told[:1], *([asked] if at_once else ())]
     tale = any(_STORY.search(one) or classify(one).imagines for one in framed)
-    if tale or (at_once and any(map(_MATERIAL.search, (*told[:1], asked)))):
+    announced = at_once and any(one.rstrip().endswith((":", "：")) for one in told[:1])
+    if tale or announced or (at_once and any(map(_MATERIAL.search, (*told[:1], asked)))):
         return
     yield Message("\n\n".join(said), asked=asked, later=later)
 
@@ -359,6 +369,7 @@ def claimed_text(proposal: Proposal, memories: Iterable[Memory], vouched: str) -
     proven = {
         wording.spaced(one)
         for source in sources
+        if "\n" not in source.text.strip()
         for one in (source.text, _spelled(source.text, proposal.type))
     }
     said, body = (without_links(one, targets).splitlines() for one in (heads, proposal.body))
@@ -395,7 +406,7 @@ def _read_wrongly(proposal: Proposal, vouched: str, claim: str) -> str:
     for line, under in zip(lines, wording.read_under(lines), strict=True):
         if wording.spaced(line) in new and not _TEMPLATE_WORDS.match(line.strip(" -*_")):
             for head in under:
-                if head in known and (not head.startswith(("#", "**")) or about.negates(head)):
+                if head in known and (not head.startswith(("#", "**")) or wording.negates(head)):
                     return head
     return ""
 
@@ -425,7 +436,7 @@ def is_plain_confirmation(typed: Sequence[str]) -> bool:
     return classify(" ".join(typed)).confirms
 
 
-def _confirmed(record: Record, session: str, entry: str) -> list[str]:
+def _confirmed(record: Record, session: str, entry: str, kind: str | None) -> list[str]:
     """What a plain confirmation agrees to, as far as it can be told: the assistant's own answer to the
     user, if one of them speaks of a rule or of remembering; else they agree to what it does next.
     Where a file, a page or a paste was in view, nobody can tell whose idea that was, in whatever words
@@ -442,7 +453,9 @@ def _confirmed(record: Record, session: str, entry: str) -> list[str]:
     own = [one for one in answer if not classify(one).confirms]
     if len(own) != 1:  # to which of them did they say yes?
         return []
-    proposed = [own[0], *about.proposed_in(own[0])]
+    # "You never test" would become an order, and "I never sleep" somebody else's life.
+    plain = (_YOU | _ME if kind == "user" else _YOU).isdisjoint(about.tokens(own[0]))
+    proposed = [*own[:plain], *about.proposed_in(own[0])]
     lasts = any(map(_LASTING.search, (own[0], *typed_parts(blocks))))
     if lasts and not untyped_parts([*earlier, *blocks]):
         instructed = [text for origin, text in before if origin == "system"]
@@ -478,7 +491,7 @@ def restates(proposal: Proposal, text: str, record: Record) -> bool:
     support, title = _supported(proposal, record), _spelled(proposal.name, proposal.type)
     each = [message.stated() for message in support.messages]
     typed = [one for said in each for text in said for one in (*_AND_A.split(text), " ".join(said))]
-    told = _WRAPPED.sub(" ", "\n".join(told_apart(text)))
+    told = _WRAPPED.sub(r"\1 ", "\n".join(told_apart(text)))
     return only_restates(told, title, typed, support.days)
 
 
