@@ -109,7 +109,7 @@ def _reasons_against(
 ) -> Iterator[str]:
     """Why the words that were found don't carry the claim, the plainest reason first."""
     rule, explained = told_apart(claim)
-    heads, last, place = (proposal.description, proposal.hook), "", 0
+    heads, last, place = [proposal.description, proposal.hook], "", 0
     other = proposal.type == "user" and any(_SOMEBODY.search(one.text) for one in support.messages)
     lines = [line for line in rule.splitlines() if line.strip()]
     while place < len(lines):
@@ -119,7 +119,7 @@ def _reasons_against(
         if taken := support.taken(lines[place : place + _MOST_LINES], after=last):
             if last and not wording.LIST_ITEM.match(line):  # it would go on with another message
                 yield f"two messages of theirs would read as one: {_short(line)}"
-            last = "" if line in heads else line
+            last = "" if line in heads and not heads.remove(line) else line
             place += taken
             continue
         if turned := turned_round(line, [one.text for one in support.messages]):
