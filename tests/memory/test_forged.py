@@ -37,6 +37,7 @@ LISTED = "U: deploy on Fridays: never\\nask before merging: always"
         # The end of a line parts what no mark parts.
         (LISTED, "deploy on Fridays: never ask before merging: always", "deploy on Fridays: never / ask before merging: always"),
         ("U: 周五发布：不要\\n先问我再合并：要", "周五发布：不要 先问我再合并：要", "周五发布：不要 / 先问我再合并：要"),
+        (LISTED, "deploy on Fridays: never ask\\nbefore merging: always", ""),
         # A minus is no bullet.
         ("U: – 18 Grad ist unser Grenzwert.", "18 Grad ist unser Grenzwert.", "– 18 Grad ist unser Grenzwert."),
         # A polite beginning is a whole word, and whose words follow is no politeness.

@@ -116,7 +116,8 @@ def _reasons_against(
         line = lines[place]
         if other and _SOMEBODY.search(line):
             yield f"“the user” of whom they typed may be somebody else: {_short(line)}"
-        if taken := support.taken(lines[place : place + _MOST_LINES], after=last):
+        most = 1 if line in heads else _MOST_LINES
+        if taken := support.taken(lines[place : place + most], after=last):
             if last and not wording.LIST_ITEM.match(line):  # it would go on with another message
                 yield f"two messages of theirs would read as one: {_short(line)}"
             last = "" if line in heads and not heads.remove(line) else line
@@ -262,8 +263,7 @@ class _Support:
     standing: list[Message] = field(default_factory=list[Message])  # what needs no new proof
 
     def taken(self, lines: Sequence[str], *, after: str = "") -> int:
-        """How many lines from the first on are a whole message: two put together may say what neither
-        did."""
+        """How many lines from the first on are one whole message: two may say what neither did."""
         sources = [[], *([one] for one in (*self.messages, *self.confirmed))]
         for count in range(len(lines), 0, -1):
             text = "\n".join(lines[:count])

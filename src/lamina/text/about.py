@@ -39,7 +39,6 @@ _LAST_MARKS = " .!,;。…"
 _DAY = "\x03"  # stands for a day that was named
 _LONGEST_JOKE, _ASKS_SOMETHING, _SHORT_ANSWER, _SHORT_TURN = 15, 3, 3, 12  # words and marks
 _IN_TWO = (("ends_it", 8), ("places", 2))  # how a message goes on that was sent too early, in words
-_JOINED_BY = 20  # letters on each side of a line's end
 _OFTEN, _OFTEN_OF = 2, 0.1  # later messages that hold a word, and their share
 _TURNS, _COURTESY = words("proof.turns"), words("proof.courtesy")
 _IDLE, _GOES_BACK, _ASKS_FOR = map(Listed, ("proof.idle", "proof.goes_back", "proof.asks_for"))
@@ -209,7 +208,7 @@ class Message:
         """Would two lines that no mark parts read as one? "Deploy: never", "ask: always"."""
         parted = [wording.spaced(one) for one in _BREAK.sub("\x00", self.text).split("\x00")]
         lines = [wording.spaced(one) for one in claim.splitlines()]
-        joints = [f"{a[-_JOINED_BY:]} {b[:_JOINED_BY]}" for a, b in pairwise(parted) if a and b]
+        joints = [f"{a.split()[-1]} {b.split()[0]}" for a, b in pairwise(parted) if a and b]
         return any(joint in line for joint in joints for line in lines)
 
     def _shown(self, i: int, j: int, *, told: bool = False) -> str:
