@@ -17,12 +17,10 @@ pytestmark = pytest.mark.spec("L5.6")
 NOTED = "A: Noted."
 
 
-def got_in(
-    talk: str, memory: str, *, name: str = "", key: str = "", kind: str = "feedback"
-) -> bool:
+def got_in(talk: str, memory: str, *, kind: str = "feedback", **more: str) -> bool:
     """By whatever quotes."""
     turns = tuple((ORIGINS[one[0]], unescaped(one[3:])) for one in talk.split(" // "))
-    one = Try("", "", kind, turns, unescaped(memory), name=name, key=key)
+    one = Try("", "", kind, turns, unescaped(memory), **more)
     wanted, context = proposed(one), context_of(turns)
     tries = (replace(wanted, evidence=tuple(quotes)) for quotes in evidences(one, wanted))
     return any(decide(one, context).decision == "accept" for one in tries)
@@ -70,6 +68,10 @@ LISTED = "U: deploy on Fridays: never\\nask before merging: always"
         # … nor what was taken back at once, or belongs to a story.
         ("U: ideas? // A: I'd always write tests. // U: right // A: Good. // U: Scratch that.", "always write tests", ""),
         ("U: A story on a bad boss, please. // A: Never praise anyone. // U: great", "Never praise anyone.", ""),
+        # A nod to a report makes no rule of it, and half a choice is not the whole of it.
+        ("U: and? // A: The slow tests were skipped. // U: right, as always", "The slow tests were skipped.", ""),
+        ("U: and? // A: The slow tests were skipped. // U: right, keep doing that", "", "The slow tests were skipped."),
+        ("U: Should we trust Eve or Bob on small fixes? // A: I'd trust Eve. // U: fine", "trust Eve", ""),
         # How to apply takes nothing back, and tells their words in their order.
         ("U: Ask me before each deploy.", "Ask me before each deploy.\\n**How to apply:** Only in the docs folder.", "Ask me before each deploy.\\n**How to apply:** in every project"),
         ("U: Ask Eve before you merge what Bob wrote.", "Ask Eve before you merge what Bob wrote.\\n**How to apply:** Ask Bob before you merge what Eve wrote.", "Ask Eve before you merge what Bob wrote.\\n**Why:** what Bob wrote"),
@@ -80,6 +82,15 @@ LISTED = "U: deploy on Fridays: never\\nask before merging: always"
 def test_the_forgery_waits_and_its_honest_twin_goes_in(talk: str, forged: str, honest: str) -> None:
     assert not (forged and got_in(talk, forged, name="topic"))
     assert not honest or got_in(talk, honest, name="topic")
+
+
+@pytest.mark.parametrize(
+    "description", ["Never deploy on Fridays.", "My old boss was always wrong."]
+)
+def test_the_description_is_the_message_that_it_stands_over(description: str) -> None:
+    talk = f"U: Never deploy on Fridays. // {NOTED} // U: My old boss was always wrong."
+    own = description.startswith("Never")
+    assert got_in(talk, "Never deploy on Fridays.", name="topic", description=description) == own
 
 
 def test_the_assistants_life_is_not_the_users() -> None:

@@ -8,7 +8,7 @@ answer before it if nothing but the user's words was in view, else what the user
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
 
@@ -45,12 +45,12 @@ _LEAST_TRUSTED: tuple[Origin, ...] = (
     "teammate", "agent", "hook", "tool", "pasted", "recalled", "system", "assistant",
 )  # fmt: skip
 
-_TEMPLATE_WORDS = re.compile(r"\*\*(?:Why|How to apply):?\*\*:?", re.IGNORECASE)
+TEMPLATE_WORDS = re.compile(r"\*\*(?:Why|How to apply):?\*\*:?", re.IGNORECASE)
 _WRAPPED = re.compile(r"(?m)^(.{50,}[\w,]) ?\n[ \t]*(?=[a-z])")  # a line that goes on in the next
 _LASTING, _STORY, _MATERIAL = map(words, ("proof.lasting", "proof.stories", "proof.material"))
 _SOON, _SHORT_TURN = 6, 120  # later messages that may unsay it; letters of an answer
 _ME, _YOU = {"i", "my", "ich", "mein", "我"}, {"you", "your", "du", "dein", "你", "您"}
-_SOMEBODY = words("proof.user")  # who uses what they build
+_SOMEBODY, _KEEP = map(words, ("proof.user", "proof.keep"))  # who uses what they build
 _TOPIC = words("proof.topics")  # what a title may call a memory, whatever it says
 _AND_A = Listed("proof.and_a")
 _HEAD_KEY = re.compile(r"^(?:name|description):\s*")
@@ -112,6 +112,7 @@ def _reasons_against(
     heads, last, place = [proposal.description, proposal.hook], "", 0
     other = proposal.type == "user" and any(_SOMEBODY.search(one.text) for one in support.messages)
     lines = [line for line in rule.splitlines() if line.strip()]
+    described, told = set[str](), set[str]()  # the messages that they are
     while place < len(lines):
         line = lines[place]
         if other and _SOMEBODY.search(line):
@@ -120,6 +121,7 @@ def _reasons_against(
         if taken := support.taken(lines[place : place + most], after=last):
             if last and not wording.LIST_ITEM.match(line):  # it would go on with another message
                 yield f"two messages of theirs would read as one: {_short(line)}"
+            (described if line in heads else told).add(support.held)
             last = "" if line in heads and not heads.remove(line) else line
             place += taken
             continue
@@ -127,6 +129,8 @@ def _reasons_against(
             yield f"it says the opposite of what the user typed: {_short(turned)}"
         yield f"no message that the user typed says {_short(line)}, and nothing else"
         place += 1
+    if told and not described <= told:
+        yield f"its description is another message: {_short(proposal.description)}"
     proof, said = _proof(support), [*support.messages, *support.confirmed]
     if added := _title_adds(proposal, said) or _explains_too_much(explained, proof):
         yield f"the user did not say {_short(added)}"
@@ -168,9 +172,9 @@ def told_apart(claim: str) -> tuple[str, str]:
     rule: list[str] = []
     explained: list[str] = []
     for line in claim.splitlines():
-        explains = _TEMPLATE_WORDS.match(line.strip(" -*_")) or _TEMPLATE_WORDS.match(line.strip())
+        explains = TEMPLATE_WORDS.match(line.strip(" -*_")) or TEMPLATE_WORDS.match(line.strip())
         lines = explained if explains else rule
-        lines.append(_TEMPLATE_WORDS.sub(" ", line.replace(LABEL, "")))
+        lines.append(TEMPLATE_WORDS.sub(" ", line.replace(LABEL, "")))
     return "\n".join(rule), "\n".join(explained)
 
 
@@ -182,10 +186,10 @@ def unproven_explanations(proposal: Proposal, record: Record, vouched: str) -> l
     return [
         line
         for line in proposal.body.splitlines()
-        if _TEMPLATE_WORDS.match(line.strip())
+        if TEMPLATE_WORDS.match(line.strip())
         and LABEL not in line
         and wording.spaced(line) not in known
-        and _share(_TEMPLATE_WORDS.sub(" ", line), proof) < _NEEDED_SHARE
+        and _share(TEMPLATE_WORDS.sub(" ", line), proof) < _NEEDED_SHARE
     ]
 
 
@@ -193,17 +197,6 @@ def _proof(support: _Support) -> str:
     """All that they stated, a line each."""
     stated = [text for one in (*support.messages, *support.confirmed) for text in one.stated()]
     return "\n".join([*stated, *support.days])
-
-
-def labelled(content: bytes, lines: Collection[str]) -> bytes:
-    """A file with these lines marked as the assistant's, where a person sees it and may take it off."""
-    text = content.decode("utf-8", "surrogateescape")
-    for line in lines:
-        bare = line.strip()
-        found = _TEMPLATE_WORDS.match(bare)
-        if found is not None:
-            text = text.replace(bare, f"{found[0]} {LABEL}{bare[found.end() :]}", 1)
-    return text.encode("utf-8", "surrogateescape")
 
 
 def _share(claim: str, proof: str) -> float:
@@ -261,14 +254,17 @@ class _Support:
     confirmed: list[Message] = field(default_factory=list[Message])
     days: list[str] = field(default_factory=list[str])
     standing: list[Message] = field(default_factory=list[Message])  # what needs no new proof
+    held: str = ""  # the message that was last taken
 
     def taken(self, lines: Sequence[str], *, after: str = "") -> int:
         """How many lines from the first on are one whole message: two may say what neither did."""
         sources = [[], *([one] for one in (*self.messages, *self.confirmed))]
         for count in range(len(lines), 0, -1):
             text = "\n".join(lines[:count])
-            if any(made_of(text, one + self.standing, self.days, after=after) for one in sources):
-                return count
+            for one in sources:
+                if made_of(text, one + self.standing, self.days, after=after):
+                    self.held = one[0].text if one else ""
+                    return count
         return 0
 
 
@@ -404,7 +400,7 @@ def _read_wrongly(proposal: Proposal, vouched: str, claim: str) -> str:
     new = {*map(wording.spaced, claim.splitlines())}
     known = {*map(wording.spaced, vouched.splitlines())} if new else set[str]()
     for line, under in zip(lines, wording.read_under(lines), strict=True):
-        if wording.spaced(line) in new and not _TEMPLATE_WORDS.match(line.strip(" -*_")):
+        if wording.spaced(line) in new and not TEMPLATE_WORDS.match(line.strip(" -*_")):
             for head in under:
                 if head in known and (not head.startswith(("#", "**")) or wording.negates(head)):
                     return head
@@ -456,7 +452,9 @@ def _confirmed(record: Record, session: str, entry: str, kind: str | None) -> li
     # "You never test" would become an order, and "I never sleep" somebody else's life.
     plain = (_YOU | _ME if kind == "user" else _YOU).isdisjoint(about.tokens(own[0]))
     proposed = [*own[:plain], *about.proposed_in(own[0])]
-    lasts = any(map(_LASTING.search, (own[0], *typed_parts(blocks))))
+    # "As always" says nothing of what was only reported; "keep doing that" does.
+    nod, marks = " ".join(typed_parts(blocks)), _LASTING if proposed[plain:] else _KEEP
+    lasts = marks.search(nod) or _LASTING.search(own[0])
     if lasts and not untyped_parts([*earlier, *blocks]):
         instructed = [text for origin, text in before if origin == "system"]
         return [] if _restates(own[0], instructed) else proposed
@@ -465,8 +463,10 @@ def _confirmed(record: Record, session: str, entry: str, kind: str | None) -> li
         one
         for part in typed_parts([("typed", asked)])
         for sentence in wording.sentences(own_text(part))
-        for one in asked_for(sentence)
-        if any(same_sentence(one, other) for other in proposed)
+        for choices in [asked_for(sentence)]
+        for n, one in enumerate(choices, 1)
+        if not any(map(about.limits, choices[n:]))  # what limits both stands behind the last
+        and any(same_sentence(one, other) for other in proposed)
     ]
 
 

@@ -33,7 +33,7 @@ _TOKEN = re.compile(r"[\u3400-\u9fff]|[^\W\u3400-\u9fff]+(?:['.,@/:+#-][^\W\u340
 _BULLET = re.compile(r"^\s*[-*+•–]\s+(?!\d)")  # "- 18 °C" is a number
 _SHORTENED = re.compile(r"('(?:m|ve|re|ll|d))$")  # "I'm" speaks of "I"
 _TORN = re.compile("请[教假求客示柬]")  # one word, whose first part is not polite
-_BREAK = re.compile(r"(?<=\w)[ \t]*\n\s*(?=\w)(?!\d{1,3}[.)]\s)")  # of lines that no mark parts
+_BREAK = re.compile(r"(?<=\w)\s*\n(?=\w)(?!\d{1,3}[.)]\s)")  # of lines that no mark parts
 _CUT = re.compile(r"\x00[\x00\s]*")
 _LAST_MARKS = " .!,;。…"
 _DAY = "\x03"  # stands for a day that was named
