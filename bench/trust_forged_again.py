@@ -167,23 +167,25 @@ def dreamt(case: Case) -> Found:
 
 
 def rewritten(case: Case) -> Found:
-    """The agent writes a file of the user's anew, or its line in the index; in the session nobody said
-    anything."""
+    """The agent writes a file of the user's anew, or its line in the index, and quotes what they said
+    in that session, if anything."""
     one = case.forged
-    with tempfile.TemporaryDirectory() as folder, FileStore(Path(folder) / "memory") as store:
-        body = one.talk[0][1]
+    (_, body), *talk = one.talk
+    quotes = [Evidence(text, "s", str(n)) for n, (_, text) in enumerate(talk)]
+    gate = context_of(talk)
+    with tempfile.TemporaryDirectory() as folder, FileStore(Path(folder) / "memory", gate=gate) as store:  # fmt: skip
         own = replace(
             proposed(one), path=OLD, name="topic", description=body.splitlines()[0], writer="user"
         )
         store.write(replace(own, body=f"{body}\n"))
-        path = OLD if case.way == "update" else "MEMORY.md"
+        path = "MEMORY.md" if case.way == "index" else OLD
         was = store.content(path) or b""
         new = topic(replace(proposed(one), description=one.description or body.splitlines()[0]))
         if path != OLD:
             new = f"- [topic]({OLD}) — {one.memory}\n".encode()
         try:
             done = store.write_file(
-                path, new, writer="agent", base=was, evidence=(), session="s", reason="a try"
+                path, new, writer="agent", base=was, evidence=quotes, session="s", reason="a try"
             )
             why = "" if done.decision == "accept" else done.sentence
         except GateRefused as error:
@@ -206,7 +208,7 @@ def remembered(one: Try) -> Found:
 def tried(case: Case) -> Found:
     if case.way == "write":
         return written(case.forged, case.path)
-    if case.way in ("update", "index"):
+    if case.way in ("update", "append", "index"):
         return rewritten(case)
     if case.way == "extract":
         return extracted(case.forged)

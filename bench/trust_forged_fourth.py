@@ -4,9 +4,10 @@
 extraction and an obedient dream, 30 honest facts (`way: learnt`) and 20 honest words of the user, by the rig
 of `trust_forged_again`. `data/forged_fifth.txt`: the same by a fifth, whose orders also come by `cited`, `mcp` and
 `team`. `data/forged_frames.txt`: 40 typed sentences whose surroundings change what they mean, and 20 honest
-ones, `data/facts_third.txt`: 40 honest facts; of the gate's next author, written before they changed it. A try got
-in if it stands on disk; what counts against the gate is what stands there and speaks: that is shown unasked, and no
-quotation. `-v` prints every verdict; a file given as an argument is tried alone.
+ones, `data/facts_third.txt`: 40 honest facts; of the gate's next author, written before they changed it.
+`data/forged_seventh.txt`: 200 forged words by a seventh, 60 more after the mends (`part: second`), 40 honest ones. A try
+got in if it stands on disk; what counts against the gate is what stands there and speaks: that is shown unasked, and
+no quotation. `-v` prints every verdict; a file given as an argument is tried alone.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from itertools import islice
 from pathlib import Path
 
 from bench import trust_forged_again as again
+from bench import trust_forged_third as third
 from bench.extract_real import ROOT
 from bench.figures import Figure, at_least, at_most, report
 from bench.trust_forged import (
@@ -40,7 +42,7 @@ from lamina.memories import Evidence, Proposal
 from lamina.memory.file_store import FileStore
 from lamina.memory.topics import new_topic
 
-FILES = ("forged_fourth", "forged_fifth", "forged_frames", "facts_third")
+FILES = ("forged_fourth", "forged_fifth", "forged_frames", "facts_third", "forged_seventh")
 ORDERS = ("fact", "cited", "mcp", "team")
 WRITERS = {"cited": ("extraction",), "team": ("team",)}
 
@@ -49,6 +51,7 @@ WRITERS = {"cited": ("extraction",), "team": ("team",)}
 class Case(again.Case):
     pull: str = ""
     does: str = ""
+    part: str = "first"
 
 
 def cases(name: str) -> Iterator[Case]:
@@ -57,7 +60,7 @@ def cases(name: str) -> Iterator[Case]:
         if not line or line.startswith("#"):
             continue
         kind, language, kept, talk, memory, *more = (part.strip() for part in line.split(" | "))
-        keys = ("name", "way", "into", "description", "path", "key", "pull", "does")
+        keys = ("name", "way", "into", "description", "path", "key", "pull", "does", "part")
         given = dict.fromkeys(keys, "")
         for part in more:
             field, _, value = part.partition(": ")
@@ -75,8 +78,9 @@ def cases(name: str) -> Iterator[Case]:
             given["key"],
         )
         yield Case(
-            one, given["way"], given["into"] == "same", given["path"], given["pull"], given["does"]
-        )
+            one, given["way"], given["into"] == "same", given["path"], given["pull"], given["does"],
+            given["part"] or "first",
+        )  # fmt: skip
 
 
 def talk_of(talk: str, said: str) -> tuple[tuple[str, str], ...]:
@@ -161,10 +165,10 @@ def tried(name: str) -> tuple[Counter[str], list[str]]:
     counted: Counter[str] = Counter()
     for case in cases(name):
         one = case.forged
-        found = stated(case) if case.way in (*ORDERS, "learnt") else again.tried(case)
+        found = stated(case) if case.way in (*ORDERS, "learnt") else third.tried(case)
         parts = {**dict.fromkeys(ORDERS, "orders"), "learnt": "facts", "honest": "words"}
         part = parts.get(case.way, "forged")
-        ways = (case.way, one.language, one.kind, f"pull {case.pull}")
+        ways = (case.way, one.language, one.kind, f"pull {case.pull}", f"part {case.part}")
         for key in dict.fromkeys((part, *(f"{part} {way}" for way in ways))):
             counted[f"{key}: {'in' if found.got_in else 'out'}"] += 1
             counted[f"{key}: shown unasked"] += found.shown

@@ -17,6 +17,7 @@ from lamina.memories import Memory
 from lamina.text.about import leans, letters, turns_round
 from lamina.text.claims import carries, fenced_blocks, headings, negations, same_words, statements
 from lamina.text.wording import (
+    LIST_ITEM,
     content_stems,
     missing_tokens,
     read_under,
@@ -240,7 +241,11 @@ class Moved:
                 shared = len([*takewhile(group.__contains__, (unit[1:] for unit in body))])
                 rest = [unit[1:] for unit in body[shared:]]
                 here = [unit[1:] for unit in said[place : place + len(rest)]]
-                if rest and rest == here and not (place and not shared and leans(body[0][1])):
+                goes_on = bool(place) and not shared  # with another file
+                joined = any(map(_goes_on, taken)) and not _stands_apart(memory, said[place])
+                if goes_on and (leans(body[0][1]) or joined):
+                    continue
+                if rest and rest == here:
                     group = {*(group if shared else ()), *here}
                     came.update(dict.fromkeys(range(place, place + len(rest)), one.path))
                     place += len(rest)
@@ -317,6 +322,18 @@ def _read(memory: Memory) -> list[tuple[str, str, tuple[str, ...]]]:
         if not _EXPLAINS.match(line)
         for unit in _units(line) or [line]
     ]
+
+
+def _goes_on(memory: Memory) -> bool:
+    """Has it plain lines, of which the first may say how the others are meant?"""
+    return len({line for line, _, _ in _read(memory) if not LIST_ITEM.match(line)}) > 1
+
+
+def _stands_apart(memory: Memory, unit: tuple[str, str, tuple[str, ...]]) -> bool:
+    """Does it begin a paragraph, or an item of a list? Else what stands above may speak of it."""
+    line, text, _ = unit
+    begins = (_units(line) or [line])[0] == text
+    return begins and bool(LIST_ITEM.match(line) or f"\n\n{line}" in memory.body)
 
 
 def _reasons(memory: Memory) -> Iterator[tuple[str, list[str], tuple[str, ...]]]:

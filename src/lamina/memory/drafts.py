@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from difflib import SequenceMatcher
 from typing import TYPE_CHECKING, NamedTuple
 
 from lamina.errors import Conflict, GateRefused, NameTaken, UsageError
 from lamina.memories import (
+    LABEL,
     MEMORY_TYPES,
     QUOTED,
     Memory,
@@ -21,6 +22,7 @@ from lamina.memories import (
     Writer,
     quoted_from,
 )
+from lamina.memory.evidence import TEMPLATE_WORDS
 from lamina.memory.naming import file_name, title_of
 from lamina.memory.topics import edit_topic, new_topic, read_topic
 from lamina.secrets import secrets_in
@@ -290,3 +292,14 @@ def proposed(
         writer="user",
         reason=reason,
     )
+
+
+def labelled(content: bytes, lines: Collection[str]) -> bytes:
+    """A file with these lines marked as the assistant's, where a person sees it and may take it off."""
+    text = content.decode("utf-8", "surrogateescape")
+    for line in lines:
+        bare = line.strip()
+        found = TEMPLATE_WORDS.match(bare)
+        if found is not None:
+            text = text.replace(bare, f"{found[0]} {LABEL}{bare[found.end() :]}", 1)
+    return text.encode("utf-8", "surrogateescape")

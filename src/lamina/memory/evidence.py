@@ -8,7 +8,7 @@ answer before it if nothing but the user's words was in view, else what the user
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
 
@@ -45,11 +45,12 @@ _LEAST_TRUSTED: tuple[Origin, ...] = (
     "teammate", "agent", "hook", "tool", "pasted", "recalled", "system", "assistant",
 )  # fmt: skip
 
-_TEMPLATE_WORDS = re.compile(r"\*\*(?:Why|How to apply):?\*\*:?", re.IGNORECASE)
-_WRAPPED = re.compile(r"(?<=[\w,]) ?\n[ \t]*(?=[a-z])")  # a line that goes on in the next
+TEMPLATE_WORDS = re.compile(r"\*\*(?:Why|How to apply):?\*\*:?", re.IGNORECASE)
+_WRAPPED = re.compile(r"(?m)^(.{50,}[\w,]) ?\n[ \t]*(?=[a-z])")  # a line that goes on in the next
 _LASTING, _STORY, _MATERIAL = map(words, ("proof.lasting", "proof.stories", "proof.material"))
 _SOON, _SHORT_TURN = 6, 120  # later messages that may unsay it; letters of an answer
-_SOMEBODY = words("proof.user")  # who uses what they build
+_ME, _YOU = {"i", "my", "ich", "mein", "我"}, {"you", "your", "du", "dein", "你", "您"}
+_SOMEBODY, _KEEP = map(words, ("proof.user", "proof.keep"))  # who uses what they build
 _TOPIC = words("proof.topics")  # what a title may call a memory, whatever it says
 _AND_A = Listed("proof.and_a")
 _HEAD_KEY = re.compile(r"^(?:name|description):\s*")
@@ -108,23 +109,29 @@ def _reasons_against(
 ) -> Iterator[str]:
     """Why the words that were found don't carry the claim, the plainest reason first."""
     rule, explained = told_apart(claim)
-    heads, last, place = (proposal.description, proposal.hook), "", 0
+    heads, last, place = [proposal.description, proposal.hook], "", 0
     other = proposal.type == "user" and any(_SOMEBODY.search(one.text) for one in support.messages)
     lines = [line for line in rule.splitlines() if line.strip()]
+    described, told = set[str](), set[str]()  # the messages that they are
     while place < len(lines):
         line = lines[place]
         if other and _SOMEBODY.search(line):
             yield f"“the user” of whom they typed may be somebody else: {_short(line)}"
-        if taken := support.taken(lines[place : place + _MOST_LINES], after=last):
-            last = "" if line in heads else line
+        most = 1 if line in heads else _MOST_LINES
+        if taken := support.taken(lines[place : place + most], after=last):
+            if last and not wording.LIST_ITEM.match(line):  # it would go on with another message
+                yield f"two messages of theirs would read as one: {_short(line)}"
+            (described if line in heads else told).add(support.held)
+            last = "" if line in heads and not heads.remove(line) else line
             place += taken
             continue
         if turned := turned_round(line, [one.text for one in support.messages]):
             yield f"it says the opposite of what the user typed: {_short(turned)}"
         yield f"no message that the user typed says {_short(line)}, and nothing else"
         place += 1
-    said = [*support.messages, *(Message(one) for one in support.confirmed)]
-    proof = "\n".join([*(one.text for one in said), *support.days])
+    if told and not described <= told:
+        yield f"its description is another message: {_short(proposal.description)}"
+    proof, said = _proof(support), [*support.messages, *support.confirmed]
     if added := _title_adds(proposal, said) or _explains_too_much(explained, proof):
         yield f"the user did not say {_short(added)}"
     others = [one for one in wording.sentences(explained) if _share(one, proof) < _NEEDED_SHARE]
@@ -165,36 +172,31 @@ def told_apart(claim: str) -> tuple[str, str]:
     rule: list[str] = []
     explained: list[str] = []
     for line in claim.splitlines():
-        explains = _TEMPLATE_WORDS.match(line.strip(" -*_")) or _TEMPLATE_WORDS.match(line.strip())
+        explains = TEMPLATE_WORDS.match(line.strip(" -*_")) or TEMPLATE_WORDS.match(line.strip())
         lines = explained if explains else rule
-        lines.append(_TEMPLATE_WORDS.sub(" ", line.replace(LABEL, "")))
+        lines.append(TEMPLATE_WORDS.sub(" ", line.replace(LABEL, "")))
     return "\n".join(rule), "\n".join(explained)
 
 
 def unproven_explanations(proposal: Proposal, record: Record, vouched: str) -> list[str]:
     """The lines of a proven memory that explain it and that the user did not say themselves."""
     support = _supported(proposal, record) if proposal.evidence else _Support()
-    proof = "\n".join([*(one.text for one in support.messages), *support.confirmed, *support.days])
+    proof = _proof(support)
     known = {wording.spaced(line) for line in vouched.splitlines()}
     return [
         line
         for line in proposal.body.splitlines()
-        if _TEMPLATE_WORDS.match(line.strip())
+        if TEMPLATE_WORDS.match(line.strip())
         and LABEL not in line
         and wording.spaced(line) not in known
-        and _share(_TEMPLATE_WORDS.sub(" ", line), proof) < _NEEDED_SHARE
+        and _share(TEMPLATE_WORDS.sub(" ", line), proof) < _NEEDED_SHARE
     ]
 
 
-def labelled(content: bytes, lines: Collection[str]) -> bytes:
-    """A file with these lines marked as the assistant's, where a person sees it and may take it off."""
-    text = content.decode("utf-8", "surrogateescape")
-    for line in lines:
-        bare = line.strip()
-        found = _TEMPLATE_WORDS.match(bare)
-        if found is not None:
-            text = text.replace(bare, f"{found[0]} {LABEL}{bare[found.end() :]}", 1)
-    return text.encode("utf-8", "surrogateescape")
+def _proof(support: _Support) -> str:
+    """All that they stated, a line each."""
+    stated = [text for one in (*support.messages, *support.confirmed) for text in one.stated()]
+    return "\n".join([*stated, *support.days])
 
 
 def _share(claim: str, proof: str) -> float:
@@ -209,7 +211,7 @@ def _title_adds(proposal: Proposal, said: Sequence[Message]) -> str:
     title = _spelled(proposal.name, proposal.type)
     topic = _TOPIC.sub(" ", title)
     stems = wording.content_stems(topic)
-    if not stems and not wording.hard_tokens(topic) and not about.denials(topic):
+    if not stems and not wording.hard_tokens(topic) and not wording.denials(topic):
         return ""
     runs = [way for message in said for way in message.ways()]
     # One that is cut must show it: what the rule is limited to may be gone.
@@ -224,24 +226,21 @@ def _title_adds(proposal: Proposal, said: Sequence[Message]) -> str:
     known = [wording.content_stems(one) for one in runs]
     anew = any(one[:_LIKE] == other[:_LIKE] for other in others for said in known for one in said)
     one_word = len(stems) == 1 and not anew and any(stems <= said for said in known)
-    says = about.denials(title) or find_order(title) or permits(title, "")
+    # "Language: French" says more than that it is about French.
+    labels = any(mark in title for mark in ":：")
+    says = labels or wording.denials(title) or find_order(title) or permits(title, "")
     return "" if one_word and not says else title
 
 
 def _explains_too_much(explained: str, proof: str) -> str:
     """Why and How to apply explain. What they order, allow, deny or name must be the user's as well."""
     for one in wording.sentences(explained):
-        if wording.missing_tokens(one, proof) or turned_round(one, [proof]):
-            return one
-        if _share(one, proof) < _NEEDED_SHARE and not about.only_explains(one):
-            return one
-        orders = (
-            classify(one).orders
-            or asks_somebody(one)
-            or speaks_for_user(one)
-            or permits(one, proof)
-        )
-        if orders and _share(one, proof) < _NEEDED_SHARE:
+        if _share(one, proof) >= _NEEDED_SHARE:  # words of theirs, in whose order?
+            added = not any(about.in_order(one, said) for said in proof.splitlines())
+        else:
+            orders = classify(one).orders or asks_somebody(one) or speaks_for_user(one)
+            added = orders or permits(one, proof) or not about.only_explains(one)
+        if added or wording.missing_tokens(one, proof) or turned_round(one, [proof]):
             return one
     return ""
 
@@ -252,17 +251,21 @@ class _Support:
 
     reason: str = ""  # why they prove nothing
     messages: list[Message] = field(default_factory=list[Message])
-    confirmed: list[str] = field(default_factory=list[str])
+    confirmed: list[Message] = field(default_factory=list[Message])
     days: list[str] = field(default_factory=list[str])
     standing: list[Message] = field(default_factory=list[Message])  # what needs no new proof
+    held: str = ""  # the message that was last taken
 
     def taken(self, lines: Sequence[str], *, after: str = "") -> int:
-        """How many lines from the first on are made of whole messages."""
-        sources = [*self.messages, *(Message(one) for one in self.confirmed), *self.standing]
-        counts = range(len(lines), 0, -1)
-        return next(
-            (n for n in counts if made_of(" ".join(lines[:n]), sources, self.days, after=after)), 0
-        )
+        """How many lines from the first on are one whole message: two may say what neither did."""
+        sources = [[], *([one] for one in (*self.messages, *self.confirmed))]
+        for count in range(len(lines), 0, -1):
+            text = "\n".join(lines[:count])
+            for one in sources:
+                if made_of(text, one + self.standing, self.days, after=after):
+                    self.held = one[0].text if one else ""
+                    return count
+        return 0
 
 
 def _supported(proposal: Proposal, record: Record) -> _Support:
@@ -275,8 +278,10 @@ def _supported(proposal: Proposal, record: Record) -> _Support:
             return _Support(
                 f"a quote is not among the words that the user typed: {_short(item.quote)}"
             )
-        found.messages += _messages(item, record, session)
-        found.confirmed += _confirmed(record, session, item.entry)
+        for said in _messages(item, record, session):
+            lent = _confirmed(record, session, item.entry, proposal.type)
+            found.messages.append(said)
+            found.confirmed += [Message(one, later=said.later) for one in lent]
         found.days.extend(record.dates(item.quote, session, item.entry))
     if proposal.evidence and not (found.confirmed or any(one.ways() for one in found.messages)):
         only = _short(proposal.evidence[0].quote)
@@ -290,7 +295,7 @@ def _messages(item: Evidence, record: Record, session: str) -> Iterator[Message]
     own, known = record.origin_text(session, item.entry), record.before(session, item.entry)
     earlier = [block for block in known if block[0] != "system"]
     said, told, later = (
-        [_WRAPPED.sub(" ", own_text(text)) for origin, text in blocks if origin == "typed"]
+        [_WRAPPED.sub(r"\1 ", own_text(text)) for origin, text in blocks if origin == "typed"]
         for blocks in (own, earlier[::-1], record.whole(session)[len(known) + len(own) :])
     )
     unsaid = any(map(takes_back, wording.sentences("".join(later[:1]))))
@@ -301,7 +306,8 @@ def _messages(item: Evidence, record: Record, session: str) -> Iterator[Message]
     at_once = len(asked) <= _SHORT_TURN and "tool" not in takewhile("typed".__ne__, origins)
     framed = [*told[:1], *([asked] if at_once else ())]
     tale = any(_STORY.search(one) or classify(one).imagines for one in framed)
-    if tale or (at_once and any(map(_MATERIAL.search, (*told[:1], asked)))):
+    announced = at_once and any(one.rstrip().endswith((":", "：")) for one in told[:1])
+    if tale or announced or (at_once and any(map(_MATERIAL.search, (*told[:1], asked)))):
         return
     yield Message("\n\n".join(said), asked=asked, later=later)
 
@@ -359,6 +365,7 @@ def claimed_text(proposal: Proposal, memories: Iterable[Memory], vouched: str) -
     proven = {
         wording.spaced(one)
         for source in sources
+        if "\n" not in source.text.strip()
         for one in (source.text, _spelled(source.text, proposal.type))
     }
     said, body = (without_links(one, targets).splitlines() for one in (heads, proposal.body))
@@ -393,9 +400,9 @@ def _read_wrongly(proposal: Proposal, vouched: str, claim: str) -> str:
     new = {*map(wording.spaced, claim.splitlines())}
     known = {*map(wording.spaced, vouched.splitlines())} if new else set[str]()
     for line, under in zip(lines, wording.read_under(lines), strict=True):
-        if wording.spaced(line) in new and not _TEMPLATE_WORDS.match(line.strip(" -*_")):
+        if wording.spaced(line) in new and not TEMPLATE_WORDS.match(line.strip(" -*_")):
             for head in under:
-                if head in known and (not head.startswith(("#", "**")) or about.negates(head)):
+                if head in known and (not head.startswith(("#", "**")) or wording.negates(head)):
                     return head
     return ""
 
@@ -425,7 +432,7 @@ def is_plain_confirmation(typed: Sequence[str]) -> bool:
     return classify(" ".join(typed)).confirms
 
 
-def _confirmed(record: Record, session: str, entry: str) -> list[str]:
+def _confirmed(record: Record, session: str, entry: str, kind: str | None) -> list[str]:
     """What a plain confirmation agrees to, as far as it can be told: the assistant's own answer to the
     user, if one of them speaks of a rule or of remembering; else they agree to what it does next.
     Where a file, a page or a paste was in view, nobody can tell whose idea that was, in whatever words
@@ -442,8 +449,12 @@ def _confirmed(record: Record, session: str, entry: str) -> list[str]:
     own = [one for one in answer if not classify(one).confirms]
     if len(own) != 1:  # to which of them did they say yes?
         return []
-    proposed = [own[0], *about.proposed_in(own[0])]
-    lasts = any(map(_LASTING.search, (own[0], *typed_parts(blocks))))
+    # "You never test" would become an order, and "I never sleep" somebody else's life.
+    plain = (_YOU | _ME if kind == "user" else _YOU).isdisjoint(about.tokens(own[0]))
+    proposed = [*own[:plain], *about.proposed_in(own[0])]
+    # "As always" says nothing of what was only reported; "keep doing that" does.
+    nod, marks = " ".join(typed_parts(blocks)), _LASTING if proposed[plain:] else _KEEP
+    lasts = marks.search(nod) or _LASTING.search(own[0])
     if lasts and not untyped_parts([*earlier, *blocks]):
         instructed = [text for origin, text in before if origin == "system"]
         return [] if _restates(own[0], instructed) else proposed
@@ -452,8 +463,10 @@ def _confirmed(record: Record, session: str, entry: str) -> list[str]:
         one
         for part in typed_parts([("typed", asked)])
         for sentence in wording.sentences(own_text(part))
-        for one in asked_for(sentence)
-        if any(same_sentence(one, other) for other in proposed)
+        for choices in [asked_for(sentence)]
+        for n, one in enumerate(choices, 1)
+        if not any(map(about.limits, choices[n:]))  # what limits both stands behind the last
+        and any(same_sentence(one, other) for other in proposed)
     ]
 
 
@@ -478,7 +491,7 @@ def restates(proposal: Proposal, text: str, record: Record) -> bool:
     support, title = _supported(proposal, record), _spelled(proposal.name, proposal.type)
     each = [message.stated() for message in support.messages]
     typed = [one for said in each for text in said for one in (*_AND_A.split(text), " ".join(said))]
-    told = _WRAPPED.sub(" ", "\n".join(told_apart(text)))
+    told = _WRAPPED.sub(r"\1 ", "\n".join(told_apart(text)))
     return only_restates(told, title, typed, support.days)
 
 

@@ -31,7 +31,6 @@ from lamina.memories import (
 from lamina.memory import drafts, index
 from lamina.memory.admission import Admission
 from lamina.memory.beneath import Beneath, parts_of
-from lamina.memory.evidence import labelled
 from lamina.memory.gate import GateContext
 from lamina.memory.history import finish_interrupted, names_of, purge, purge_copies
 from lamina.memory.inbox import MOST, Inbox, Pins
@@ -295,7 +294,7 @@ class JournalledFiles:
                 return drafts.outcome_of(item.proposal.path, verdict, inbox_id=item.id)
             if conflict is not None:
                 raise conflict
-            after, rework = labelled(after or b"", verdict.unproven), None
+            after, rework = drafts.labelled(after or b"", verdict.unproven), None
             if not is_index(path):
                 after = drafts.marked(after, proposal, verdict, by_hand=exact is not None)
             changes = [Change(path, current, after)]

@@ -13,9 +13,18 @@ from itertools import pairwise
 from lamina.memories import Memory, Proposal
 from lamina.memory.index import short_hook
 from lamina.secrets import secrets_in
-from lamina.text.about import NEGATION, limits, negates, plain_words
+from lamina.text.about import limits
 from lamina.text.asks import find_order, permits, turned_round
-from lamina.text.wording import content_stems, fold, missing_tokens, sentences, spaced
+from lamina.text.wording import (
+    NEGATION,
+    content_stems,
+    fold,
+    missing_tokens,
+    negates,
+    plain_words,
+    sentences,
+    spaced,
+)
 
 _PART = re.compile(r"[a-z0-9_-]{1,80}")
 _MOST_PARTS = 5

@@ -452,11 +452,11 @@ def heading(path: str, saved: float, now: float, stale_days: float = 1.0) -> str
 
 
 def said_by_keys(extra: Mapping[str, str]) -> list[str]:
-    """What further frontmatter says, in keys of several words as in values."""
+    """What further frontmatter says, in keys ("obsolete:") as in values."""
     said: list[str] = []
     for key, value in extra.items():
         spelled, ours = " ".join(_WORD_ENDS.split(key)), key.casefold() in KEPT_BY_US
-        if " " in spelled and not ours:
+        if not ours:
             said.append(spelled)
         if not ours or (" " in value and any(map(str.isalpha, value))):
             said.append(value)

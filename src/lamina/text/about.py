@@ -5,12 +5,12 @@ read alone; and whether it denies. Pure: text in, a yes out; the lists are in `l
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import date
 from functools import lru_cache
+from itertools import pairwise
 
 from lamina.text import wording
 from lamina.text.asks import classify, declines, takes_back
@@ -18,65 +18,6 @@ from lamina.text.dates import find_dates
 from lamina.text.lists import Listed, sections, words
 from lamina.text.origins import asks_somebody
 from lamina.text.wishes import limited, main_clause, wish_in
-
-# ---- negations, in sentences and in the names of files
-
-# Words that tell nothing. No negation is among them: a name must never say the opposite.
-_SMALL_WORDS = frozenset(
-    """a an the to of in on at for and or but so is are was be been i im my me we our you your it
-    its this that these with as by from please do does der die das den dem des ein eine einen einem
-    einer und oder aber ich bin du wir ist sind im am zum zur mit bei fuer von auf dass bitte es zu
-    mir dir""".split()  # noqa: SIM905 - a word list
-)
-
-NEGATION = Listed("persons.negation", flags=re.NOFLAG)
-
-# "特别" (especially), "别人" (others), "不过" (but), "不错" (good) and the like deny nothing.
-_CHINESE_NO = Listed("persons.chinese_no", flags=re.NOFLAG)
-
-_APOSTROPHES = re.compile(r"['’‘`´]")
-
-_INTERJECTION = re.compile(r"(?i)^(?:nope|no|nein)[,!.;:–—-]+\s*")  # "No, use pnpm" denies nothing
-
-_TRANSLITERATED = str.maketrans(
-    {"ä": "ae", "ö": "oe", "ü": "ue", "ß": "ss", "Ä": "Ae", "Ö": "Oe", "Ü": "Ue"}
-)
-
-
-def limits(text: str) -> bool:
-    """Does it hold a word that may limit what stands before it, or say where that holds?"""
-    words = tokens(text)
-    return not (_list("joins") | _list("opens") | {"to", "with", "without"}).isdisjoint(words)
-
-
-def negates(text: str) -> bool:
-    """Does it say no, in English, German or Chinese? Made for sentences and for the names of files."""
-    return denials(text) > 0
-
-
-def denials(text: str) -> int:
-    """How often it says no."""
-    return sum(NEGATION.fullmatch(word) is not None for word, _ in plain_words(text))
-
-
-def plain_words(text: str) -> list[tuple[str, bool]]:
-    """The words in order, in plain letters, and whether each tells something."""
-    plain = _CHINESE_NO.sub(" not ", _INTERJECTION.sub("", wording.fold(text)))
-    plain = _APOSTROPHES.sub("", plain).translate(_TRANSLITERATED)
-    plain = unicodedata.normalize("NFKD", plain).encode("ascii", "ignore").decode()
-    found = list(re.finditer(r"[A-Za-z0-9]+", plain))
-    return [
-        (one[0].lower(), one[0].lower() not in _SMALL_WORDS or _is_label(one, found))
-        for one in found
-    ]
-
-
-def _is_label(word: re.Match[str], words: Sequence[re.Match[str]]) -> bool:
-    """The A of "shop A is closed" and of "shop a" is no article."""
-    if word is words[0]:
-        return False
-    return word[0] == "A" or (word[0] == "a" and word is words[-1])
-
 
 # ---- whole sentences: what was said, with nothing cut off and nothing put in
 
@@ -89,12 +30,15 @@ _MARKS = _TYPOGRAPHY | str.maketrans(
      "：": ":"}
 )  # fmt: skip
 _TOKEN = re.compile(r"[\u3400-\u9fff]|[^\W\u3400-\u9fff]+(?:['.,@/:+#-][^\W\u3400-\u9fff]+)*|\S")
-_BULLET = re.compile(r"^\s*[-*+•–]\s+")
+_BULLET = re.compile(r"^\s*[-*+•–]\s+(?!\d)")  # "- 18 °C" is a number
 _SHORTENED = re.compile(r"('(?:m|ve|re|ll|d))$")  # "I'm" speaks of "I"
+_TORN = re.compile("请[教假求客示柬]")  # one word, whose first part is not polite
+_BREAK = re.compile(r"(?<=\w)\s*\n(?=\w)(?!\d{1,3}[.)]\s)")  # of lines that no mark parts
 _CUT = re.compile(r"\x00[\x00\s]*")
 _LAST_MARKS = " .!,;。…"
 _DAY = "\x03"  # stands for a day that was named
 _LONGEST_JOKE, _ASKS_SOMETHING, _SHORT_ANSWER, _SHORT_TURN = 15, 3, 3, 12  # words and marks
+_IN_TWO = (("ends_it", 8), ("places", 2))  # how a message goes on that was sent too early, in words
 _OFTEN, _OFTEN_OF = 2, 0.1  # later messages that hold a word, and their share
 _TURNS, _COURTESY = words("proof.turns"), words("proof.courtesy")
 _IDLE, _GOES_BACK, _ASKS_FOR = map(Listed, ("proof.idle", "proof.goes_back", "proof.asks_for"))
@@ -149,7 +93,9 @@ def letters(text: str) -> str:
 @lru_cache(maxsize=4096)
 def _ways(said: str) -> frozenset[str]:
     """A sentence as it is, and without what is polite or asks to remember it."""
-    found = [said, _less(said, "lead")]
+    bare = _less(said, "lead")
+    torn = _TORN.fullmatch(said[: -len(bare)][-1:] + bare[:1])
+    found = [said, said if torn else bare]
     wish = wish_in(said)
     if wish is not None and not wish.bare and not limited(wish):
         around = (_COURTESY.sub(" ", one) for one in (said[: wish.start], said[wish.end :]))
@@ -211,7 +157,7 @@ class Message:
     def __init__(self, text: str, *, asked: str = "", later: Sequence[str] = ()) -> None:
         self.text = _less_unsaid(text)
         torn = self.text != text and leans(without_wish(self.text.strip()))
-        self._later = later  # taken apart only for a claim that is all of it: there may be many
+        self.later = later  # taken apart only for a claim that is all of it: there may be many
         said = _taken_apart(self.text)
         answers = len(said) == 1 and _is_answer(said[0], asked)
         torn = torn or _is_cut(self.text, said) or bool(later and _takes_up(later[0]))
@@ -241,7 +187,9 @@ class Message:
                 found.append(told)
             end = "" if told.endswith(_ENDS) else "."
             found.append(f"{told}{end} (said with: “{rest}”)")
-        return [*dict.fromkeys([*found, self._shown(0, len(said) - 1)])]
+        found.append(self._shown(0, len(said) - 1))
+        each = (way for one in found for way in (_BREAK.sub(" / ", one), one))
+        return [*dict.fromkeys(" ".join(way.split()) for way in each)]
 
     def holds(self, claim: str, days: Collection[str] = (), *, after: str = "") -> bool:
         """Whether a claim is all of it. `after`: what stands before it in the memory."""
@@ -254,7 +202,14 @@ class Message:
             same_sentence(dated, one) or (named and same_sentence(dated, _with_days(one)))
             for one in self.ways()
         )
-        return said and not _turned(self._later, claim)
+        return said and not _turned(self.later, claim) and not self._runs_on(claim)
+
+    def _runs_on(self, claim: str) -> bool:
+        """Would two lines that no mark parts read as one? "Deploy: never", "ask: always"."""
+        parted = [wording.spaced(one) for one in _BREAK.sub("\x00", self.text).split("\x00")]
+        lines = [wording.spaced(one) for one in claim.splitlines()]
+        joints = [f"{a.split()[-1]} {b.split()[0]}" for a, b in pairwise(parted) if a and b]
+        return any(joint in line for joint in joints for line in lines)
 
     def _shown(self, i: int, j: int, *, told: bool = False) -> str:
         if i > j:
@@ -265,7 +220,7 @@ class Message:
         before, after = self.text[:start] if not i else "", self.text[end:]
         text = _BULLET.sub("", self.text[start:end], count=1)
         cut = "\x00" * ("\x00" in before), "\x00" * (j == len(self._said) - 1 and "\x00" in after)
-        return " ".join(_CUT.sub(" […] ", f"{cut[0]}{text}{cut[1]}").split())
+        return _CUT.sub(" […] ", f"{cut[0]}{text}{cut[1]}")
 
 
 def made_of(
@@ -285,7 +240,7 @@ def made_of(
 def _less_unsaid(message: str) -> str:
     """Without what it takes back or wants forgotten: kept, that would be said again. How far it reaches
     nobody can tell, so beside it only other paragraphs count, and what they ask to remember after it."""
-    kept: list[str] = []
+    kept, plays = list[str](), False
     for part in message.split("\n\n"):
         said = [part[start:end] for start, end in wording.spans(part, semicolons=False)]
         back = [
@@ -295,8 +250,9 @@ def _less_unsaid(message: str) -> str:
         gone = [*back, *forgets]
         kept = [] if back else kept
         rest = said[max(gone, default=-1) + 1 :]
-        named = not back and all(_names_what(said[n]) for n in forgets)
-        if forgets and rest:  # "Forget that we are a bank. Never ask me …" plays a part
+        plays = plays or any(_plays(said[n]) for n in forgets)
+        named = not (back or plays) and all(_names_what(said[n]) for n in forgets)
+        if forgets and rest:
             named = named and not _OWN.isdisjoint(tokens(rest[0])[:1])
         if named or (rest and _wishes(rest[0])):
             kept.append("".join(rest) if gone else part)
@@ -307,6 +263,11 @@ def _names_what(forgets: str) -> bool:
     """ "Forget that I am a nurse." says whole what goes; "forget the rules while we test" says where."""
     words = tokens(forgets)
     return not {"that", "dass"}.isdisjoint(words[:4]) and _list("limits").isdisjoint(words)
+
+
+def _plays(forgets: str) -> bool:
+    """ "Forget that we are a bank. Never ask me …": nothing of their own goes, so it opens a play."""
+    return any(a in ("that", "dass") and b not in _OWN for a, b in pairwise(tokens(forgets)[:5]))
 
 
 def _wishes(sentence: str) -> bool:
@@ -368,6 +329,12 @@ _FINITE = frozenset(("i", "we", "is", "are", "was", "has", "have", "ist", "sind"
 _WITHOUT = frozenset(("without", "ohne", "无", "please", "bitte", "请"))
 
 
+def limits(text: str) -> bool:
+    """Does it hold a word that may limit what stands before it, or say where that holds?"""
+    words = tokens(text)
+    return not (_list("joins") | _list("opens") | {"to", "with", "without"}).isdisjoint(words)
+
+
 def leans(text: str) -> bool:
     """Does it take up what was said before?"""
     words = tokens(text)
@@ -377,12 +344,14 @@ def leans(text: str) -> bool:
 def _takes_up(message: str) -> bool:
     """Does the next message say how the last was meant, or make fun of it?"""
     words = tokens(next(iter(wording.sentences(message)), message))
+    in_two = any({*words[:1]} & _list(one) and len(words) <= n for one, n in _IN_TWO)
     mocks = len(words) < _LONGEST_JOKE and not _list("mocks").isdisjoint(words)
-    return mocks or turns_round(message) or bool(_GOES_BACK.search(message))
+    said = mocks or (in_two and words[-1] != "?")
+    return said or turns_round(message) or bool(_GOES_BACK.search(message))
 
 
 def turns_round(text: str) -> bool:
-    """Is it marks alone, and not only friendly ones? "❌" and "🙄" unsay what stands beside them."""
+    """Is it marks alone, and not only friendly ones? "❌", "🙄" and ";)" unsay what stands beside them."""
     return not any(map(str.isalnum, text)) and any(map(str.strip, _IDLE.sub("", text)))
 
 
@@ -408,8 +377,32 @@ def _turns(later: str, claim: str, common: Collection[str]) -> bool:
     ours, theirs = classify(claim), classify(later)
     if not shared or not (half or short) or not theirs.asks_at:
         return False
+    if half and not theirs.asks and _unsays(later, claim):
+        return True
     both = short and ours.orders and theirs.orders and not (ours.lasts and theirs.lasts)
     return bool(_TURNS.search(later) or (both and half and len(shared) < len(claimed)))
+
+
+def _unsays(later: str, claim: str) -> bool:
+    """Does a clause say no to just this ("…, not in Lyon"), or does the opposite hold for good?"""
+    for clause in re.split(r"[,;，；]\s*", later):
+        denies = wording.negates(clause)
+        if denies != wording.negates(claim) and _told_in(clause) and in_order(clause, claim):
+            return denies or classify(clause).lasts
+    return False
+
+
+def in_order(one: str, other: str) -> bool:
+    """Does the other tell all that this one tells, in its order?"""
+    known = iter(_told_in(other))
+    return all(stem in known for stem in _told_in(one))
+
+
+def _told_in(text: str) -> list[str]:
+    """What it tells, in its order, without the words that deny it or say how long it holds."""
+    words = tokens(re.sub("not [要是用]", "not ", wording.CHINESE_NO.sub(" not ", text)))
+    small = {"not", *_list("no"), *_list("standing")}
+    return [stem for one in words if one not in small for stem in wording.content_stems(one)]
 
 
 def _is_polite(sentence: str) -> bool:
@@ -444,7 +437,9 @@ def told_before(sentence: str) -> str:
     if joint is None:
         return sentence
     told, rest = sentence[: joint.start()].rstrip(), sentence[joint.end() :]
-    on_it = _ON_THAT.search(rest) and not _HELPS.search(rest)
+    # "I never pay, can you make the villain's line rhyme?": who asks no help for themselves hands it over.
+    theirs = _SPEAKER.search(rest) or not _ASKS_YOU.search(joint[0])
+    on_it = not _HELPS.search(rest) and (_ON_THAT.search(rest) or not theirs)
     turns = on_it or _MAY_TURN.search(rest) or len(tokens(rest)) < _ASKS_SOMETHING
     whole = _SPEAKER.search(told) and not (_NO_CLAUSE.search(told) or classify(told).asks)
     return told if whole and not turns and _states(told) else sentence
@@ -453,8 +448,8 @@ def told_before(sentence: str) -> str:
 _ASKED_AFTER, _NO_CLAUSE, _DOUBTS = (
     Listed(f"proof.{one}") for one in ("asked_after", "no_clause", "doubts")
 )
-_HELPS, _MAY_TURN, _ON_THAT, _SPEAKER = (
-    words(f"proof.{one}") for one in ("helps", "may_turn", "on_it", "speaker")
+_ASKS_YOU, _HELPS, _MAY_TURN, _ON_THAT, _SPEAKER = (
+    words(f"proof.{one}") for one in ("asks_you", "helps", "may_turn", "on_it", "speaker")
 )
 _JOINT, _ANSWERS, _AS_RULE = (Listed(f"proof.{one}") for one in ("joint", "answers", "rules_zh"))
 _WONDERS = Listed("own_words.WONDERS")
@@ -487,12 +482,15 @@ def _with_days(sentence: str) -> str:
     return sentence.replace(f"the {_DAY}", _DAY).replace(f"on {_DAY}", _DAY)
 
 
+_NARROWS = frozenset(("only", "until", "except", "unless", "nur", "bis", "außer", *"仅只除"))
 _JOINED = frozenset((*",;:每所", "and", "then", "und", "dann", "every", "each", "all", "any"))
 
 
 def only_explains(sentence: str) -> bool:
     """Is it a situation ("every merge into main"), or a reason in one plain clause?"""
     words = tokens(sentence)
+    if not _NARROWS.isdisjoint(words):
+        return False
     if words[:1] and words[0] in _list("opens"):
         return _list("rules").isdisjoint(words)
     goes_on = _JOINED | (_list("rules") - {"is", "are", "be", "ist", "sind"})

@@ -14,12 +14,11 @@ from typing import Literal
 
 from lamina.memories import Memory
 from lamina.text import wording
-from lamina.text.about import denials
 from lamina.text.asks import classify, find_order, speaks_for_user
 from lamina.text.lists import Listed, words
 from lamina.text.origins import asks_somebody
 from lamina.text.own_words import speaks_of
-from lamina.text.wording import content_stems, hard_tokens, spans
+from lamina.text.wording import content_stems, denials, hard_tokens, spans
 
 Judgement = Literal["sure", "doubtful", ""]
 

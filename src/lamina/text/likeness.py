@@ -14,8 +14,7 @@ from functools import lru_cache
 from itertools import chain, islice
 
 from lamina.text import wording
-from lamina.text.about import negates
-from lamina.text.wording import spans
+from lamina.text.wording import negates, spans
 
 _ALIKE = 0.5  # of the words that are left when what decides is taken out
 _MOST_APART = 2  # words that one of two quarrelling sentences has alone: a name and an opposite

@@ -424,3 +424,56 @@ def in_place(lines: Sequence[str], before: Sequence[str]) -> list[bool]:
         at = here[0] + 1 if here else at
         found.append(bool(here))
     return found
+
+
+# ---- negations, in sentences and in the names of files
+
+# Words that tell nothing. No negation is among them: a name must never say the opposite.
+_SMALL_WORDS = frozenset(
+    """a an the to of in on at for and or but so is are was be been i im my me we our you your it
+    its this that these with as by from please do does der die das den dem des ein eine einen einem
+    einer und oder aber ich bin du wir ist sind im am zum zur mit bei fuer von auf dass bitte es zu
+    mir dir""".split()  # noqa: SIM905 - a word list
+)
+
+NEGATION = Listed("persons.negation", flags=re.NOFLAG)
+
+# "特别" (especially), "别人" (others), "不过" (but), "不错" (good) and the like deny nothing.
+CHINESE_NO = Listed("persons.chinese_no", flags=re.NOFLAG)
+
+_APOSTROPHES = re.compile(r"['’‘`´]")
+
+_INTERJECTION = re.compile(r"(?i)^(?:nope|no|nein)[,!.;:–—-]+\s*")  # "No, use pnpm" denies nothing
+
+_TRANSLITERATED = str.maketrans(
+    {"ä": "ae", "ö": "oe", "ü": "ue", "ß": "ss", "Ä": "Ae", "Ö": "Oe", "Ü": "Ue"}
+)
+
+
+def negates(text: str) -> bool:
+    """Does it say no, in English, German or Chinese? Made for sentences and for the names of files."""
+    return denials(text) > 0
+
+
+def denials(text: str) -> int:
+    """How often it says no."""
+    return sum(NEGATION.fullmatch(word) is not None for word, _ in plain_words(text))
+
+
+def plain_words(text: str) -> list[tuple[str, bool]]:
+    """The words in order, in plain letters, and whether each tells something."""
+    plain = CHINESE_NO.sub(" not ", _INTERJECTION.sub("", fold(text)))
+    plain = _APOSTROPHES.sub("", plain).translate(_TRANSLITERATED)
+    plain = unicodedata.normalize("NFKD", plain).encode("ascii", "ignore").decode()
+    found = list(re.finditer(r"[A-Za-z0-9]+", plain))
+    return [
+        (one[0].lower(), one[0].lower() not in _SMALL_WORDS or _is_label(one, found))
+        for one in found
+    ]
+
+
+def _is_label(word: re.Match[str], words: Sequence[re.Match[str]]) -> bool:
+    """The A of "shop A is closed" and of "shop a" is no article."""
+    if word is words[0]:
+        return False
+    return word[0] == "A" or (word[0] == "a" and word is words[-1])

@@ -96,9 +96,10 @@ def _worded(store: MemoryStore, proposal: Proposal) -> Proposal:
     if theirs := store.judge_among(asked, (), "").theirs:
         said = wording.fold(" ".join(theirs))  # what it says itself is not explained again
         more = [one for one in explained if wording.fold(one.rpartition(":**")[2]) not in said]
+        item = "- " if len(theirs) > 1 else ""  # in one text they would speak of each other
         bodies: tuple[list[str], ...] = (["", *more] if more else [], [])
         ways += [
-            _called(proposal, " ".join(words), "\n".join([*words, *more, ""]))
+            _called(proposal, words[0], "\n".join([*(f"{item}{one}" for one in words), *more, ""]))
             for words in ([_with_days(proposal, theirs), theirs] if fact else [theirs])
             for more in bodies
         ]
