@@ -79,7 +79,7 @@ def test_what_is_to_be_kept_is_nine_times_in_ten_what_a_reader_would_keep() -> N
 @pytest.mark.spec("L5.8")
 def test_the_wishes_that_the_phrases_were_chosen_with_are_still_told_from_near_misses() -> None:
     lines = (DATA / "wishes_chosen.tsv").read_text("utf-8").splitlines()[1:]
-    chosen = [line.split("\t", 1) for line in lines]
+    chosen = [line.split("\t", 1) for line in lines if line[0] != "!"]
     assert [text for sign, text in chosen if by_none(text) != (sign == "+")] == []
 
 
