@@ -101,6 +101,39 @@ def test_what_is_asked_for_is_kept_by_all_three_however_little_it_looks_worth(te
     assert by_none(text)
 
 
+@pytest.mark.spec("L5.8")
+@pytest.mark.parametrize(
+    ("asked", "kept"),
+    [
+        ("remember that ", "Use port 8 for the API"),
+        ("Remember: ", "use port 8 for the API"),
+        ("remember ", "Use port 8 for the API"),
+        ("note that ", "Use port 8 for the API"),
+        ("keep in mind that ", "Write commit messages in English"),
+        ("don't forget that ", "Make is our build tool"),
+        ("don't forget, ", "the runner has 4 GB of RAM"),
+        ("remember that ", "for the API we use port 8"),
+        ("remember that ", "in Berlin the shops close at eight"),
+        ("bear in mind for all my letters that ", "quotes stay as they are"),
+        ("Commit this to memory, will you: ", "our SLA is 99.9"),
+        ("merk dir, dass ", "Nimm Port 8 für die API"),
+        ("merk dir: ", "Nimm Port 8 für die API"),
+        ("merk dir bitte ", "nimm immer Port 8 für die API"),
+        ("vergiss nicht, auch in Zukunft: ", "der Kunde zahlt nach 60 Tagen"),
+        ("记住：", "用8端口跑API"),
+        ("记住，", "部署前先跑测试"),
+        ("注意记住：", "提交前运行测试"),
+        ("不要忘记", "生产集群在法兰克福"),
+    ],
+)
+def test_an_order_or_a_clause_of_any_form_is_kept_where_keeping_is_named(
+    asked: str, kept: str
+) -> None:
+    wish = wish_in(asked + kept)
+    assert wish is not None
+    assert (asked + kept)[wish.start : wish.end] == kept
+
+
 @pytest.mark.parametrize(
     "sentence",
     [
@@ -121,6 +154,11 @@ def test_what_is_asked_for_is_kept_by_all_three_however_little_it_looks_worth(te
         "Could that survive after we close the tab?",
         "Would it carry over for the next run?",
         "好的，以后知道了",
+        "Don't make me tell you again: fix the test",
+        "Run the tests, don't forget.",
+        "Can you remember things between chats?",
+        "Kannst du dir Namen merken?",
+        "perfect, thanks a lot, that saved my afternoon!",
     ],
 )
 def test_a_near_miss_is_no_wish(sentence: str) -> None:

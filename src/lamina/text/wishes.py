@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, cached_property, lru_cache
+from functools import cached_property, lru_cache
 
 from lamina.text.lists import Listed, either, sections
 from lamina.text.origins import QUOTE, handed_over_in, without_quotations
@@ -116,28 +116,6 @@ def meant_by(wish: Wish, place: int, count: int) -> int:
     return place
 
 
-@cache
-def _subject() -> re.Pattern[str]:
-    """Who does it, as far as that shows: a pronoun, or names and nouns before a word that is none."""
-    behind = "|".join(sections("wishes.de.txt")["behind"])
-    return re.compile(
-        r"(?:(?i:ich|wir|er|es|man)|(?:(?:[Dd](?:er|ie|as)|(?:[Mm]ein|[Uu]nser)e?) )?[A-ZÄÖÜ]\w+"
-        rf"(?: [A-ZÄÖÜ]\w+)*(?= (?:{behind}) ))(?= )"
-    )
-
-
-def main_clause(kept: str, asking: str) -> str:
-    """ "…, dass ich in Köln wohne" says "ich wohne in Köln"; "" where more than one word would move."""
-    if not asking.rstrip().endswith("dass"):
-        return kept
-    who = _subject().match(kept)
-    apart = sections("wishes.de.txt")["apart"]
-    *between, verb = kept[who.end() :].split() if who else [""]
-    if not who or {"und", "oder"} & {*between} or "," in kept or verb.startswith(apart):
-        return ""
-    return " ".join([who[0], verb, *between])
-
-
 @dataclass(frozen=True, slots=True)
 class _Clause:
     """A clause that is nothing but a wish."""
@@ -147,6 +125,7 @@ class _Clause:
     mark: str  # how it goes on: "that", ":", ",", "own" ("… I have two dogs") or "" for not at all
     points: bool  # what stands beside it is meant, though it is not said of the user
     back: bool  # it has a word for what was said before: "that"
+    named: bool  # keeping is named, so that an order beside it is a rule: "remember: use port 8"
 
 
 @lru_cache(maxsize=4)
@@ -200,23 +179,46 @@ class _Language:
         asks = bool(_ASKING.search(plain)) and not _TAG.search(plain)
         clause = self._clause_in(plain, asks=asks)
         if clause is None:
-            return None
+            return self._taken(plain)
         if self._is_reported(plain, clause.start) or _in_material(plain, clause.start):
             return None
         start, end = self._inner(plain, clause.end, len(plain))
         after = Wish(start, end, plain[clause.start : start])
-        if clause.mark in ("that", "own", ":") and _says(plain, start, end):
+        says = end - start > 2 and plain[start:end].strip(QUOTE + _EDGES)
+        if clause.mark in ("that", "own", ":") and says:
             asked_of = asks and clause.mark == "own" and not self._is_clause(plain, start, end)
-            return None if asked_of or len(_WORD.findall(plain[start:end])) < _FEWEST else after
+            few = len(_WORD.findall(plain[start:end])) < _FEWEST
+            return None if asked_of or few or self._is_order(clause, after, plain) else after
         before = self._before(plain, clause.start, next_says=clause.mark == ":")
         if before is None or not (clause.points or self._is_own(plain, before.start, before.end)):
             before = None  # "run the tests, don't forget" is of the task
+        elif self._is_order(clause, before, plain):
+            return None
+        if asks and self._spaced and before and before.bare and not clause.back:
+            before = None  # "can you remember names?" asks what the agent can do
         if clause.mark != "," or (before and not before.bare):
             return before
         meant = self._is_own(plain, start, end) or (
-            clause.points and self._is_clause(plain, start, end)
+            clause.points and (not self._spaced or self._is_clause(plain, start, end))
         )
+        if meant and self._is_order(clause, after, plain):
+            return None
         return replace(after, points_back=self._spaced and clause.back) if meant else before
+
+    def _is_order(self, clause: _Clause, wish: Wish, plain: str) -> bool:
+        """ "Don't make me repeat myself: fix the test" is said to have it done."""
+        what = plain[wish.start : wish.end]
+        return not clause.named and bool(_ONE_OFF.search(what) or _CHORE.search(what))
+
+    def _taken(self, plain: str) -> Wish | None:
+        """ "把我喜欢深色主题这件事记下来", "add my preference for tabs to your notes"."""
+        last = "|".join(either(self._lists, one, spaced=self._spaced) for one in ("last", "place"))
+        takes = self.pattern("takes").pattern
+        met = re.search(rf"{takes}(?P<what>[^,;:.!?，；：。！？]{{2,80}}?)\s*(?:{last})\W*$", plain)
+        if met is None or _in_material(plain, met.start()):
+            return None
+        start, end = self._inner(plain, *met.span("what"))
+        return Wish(start, end, met[0]) if self._is_own(plain, start, end) else None
 
     def _is_reported(self, plain: str, at: int) -> bool:
         """Does somebody else speak from here on?"""
@@ -227,13 +229,13 @@ class _Language:
         return bool(self.pattern("mine").search(plain, start, end))
 
     def _is_clause(self, plain: str, start: int, end: int) -> bool:
-        """Is something stated? "Can you remember names?" asks what the agent can do."""
+        """Is something stated?"""
         return bool(self.pattern("clause").search(plain, start, end))
 
     def is_chore(self, plain: str, wish: Wish) -> bool:
-        """Something to do, a chore of the task at hand, or what people say to cheer each other up."""
+        """A chore of the task at hand, or what people say to cheer each other up."""
         what = plain[wish.start : wish.end]
-        if _ONE_OFF.search(what) or _CHORE.search(what) or self.pattern("pep").match(what):
+        if self.pattern("pep").match(what):
             return True
         if self.pattern("cheer").search(what) and not _ANCHOR.search(what):
             return True
@@ -354,28 +356,35 @@ class _Language:
         asks: bool,
     ) -> _Clause | None:
         said = [one[2] for one in left if one[2] not in _COMMAS]
-        count, mark = self._goes_on(after)
-        if mark is None and self.pattern("direct").fullmatch(met[0]) and self._states(met, after):
-            mark = "own"
+        count, mark = self._goes_on(met.string, after)
+        direct = self.pattern("direct").fullmatch(met[0]) is not None
+        if mark is None and direct:
+            count, mark = self._states(met.string, after, kind)
         right = [one[2] for one in after[:count]]
         asks = asks and not self._any("polite") & {*said, *right}
         start = left[0][0] if left else met.start()
+        end = after[count - 1][1] if count else met.end()
         if asks or mark is None:
             return None
-        if self._is_denied([*said, *right], met[0].casefold()) != (kind == "lose"):
-            return None
         idea = re.split(r"\s+", met[0].casefold())
+        if bool(self._any("not") & {*said, *right, *idea}) != (kind == "lose"):
+            return None
         back = bool(self._any("this") & {*said, *right, *idea} or self._any("whom") & {*idea})
         points = back or self._lang in ("zh", "other") or kind == "place"
+        points |= kind == "lose" and mark == "," and direct
         if kind == "keep":
-            points |= bool(self._any("you") & {*right} or self._any("polite") & {*said, *right})
+            points |= bool(self._any("you") & {*right})
+            points |= bool(self._any("polite") & {*said, *right, *idea[:1]})
+            points |= bool(self.pattern("horizon").search(met.string, start, end))
         if kind == "weak" and self._is_bare(said):
             # "Save this: …", "note that I …", "notier dir, dass …"; a file or a form is saved, too.
-            points = bool(
-                self._any("this") & {*said, *right[: -1 if mark == "that" else None], *idea}
+            told = right[: -1 if mark == "that" else None]
+            points = bool(self._any("this") & {*said, *told, *idea})
+            rule = mark == "that" and (
+                after[count][2] in self._any("own")
+                or self.pattern("todo").match(met.string, after[count][0])
             )
-            own = after[count : count + 1] and after[count][2] in self._any("own")
-            says = (mark == ":" and points) or (mark == "that" and own) or len(idea) > 1
+            says = rule or (mark == ":" and points) or len(idea) > 1
             yours = self._any("you") & {*right, *idea} or self.pattern("horizon").search(met.string)
             if not (yours or says or (points and mark != ",")):
                 return None
@@ -388,22 +397,20 @@ class _Language:
             if not mark:
                 return None
             points = not self._spaced or self.pattern("horizon").search(met[0]) is not None
-        end = after[count - 1][1] if count else met.end()
         said_when = met.string[: None if mark == "" else end]  # what is kept has dates of its own
         if kind == "lasting" and not self.pattern("horizon").search(said_when):
             return None
-        return _Clause(start, end, mark, points, back)
+        named = kind == "keep" or mark == "that" or direct
+        return _Clause(start, end, mark, points, back, named)
 
-    def _states(self, met: re.Match[str], after: Sequence[_Token]) -> bool:
-        """ "Remember the shop closes at six": what is to be kept follows at once."""
-        plain, start = met.string, after[0][0]
-        if after[0][2] in self._any("never") or self.pattern("never").match(plain, start):
-            return False
-        return self._is_clause(plain, start, len(plain)) or bool(_VERB.match(plain, start))
-
-    def _is_denied(self, said: Sequence[str], idea: str) -> bool:
-        nots = self._any("not")
-        return bool(nots & {*said} or nots & {*re.split(r"\s+", idea)})
+    def _states(self, plain: str, after: Sequence[_Token], kind: str) -> tuple[int, str | None]:
+        """The same where what is to be kept follows at once: "remember the shop closes at six"."""
+        between = self._any("soft") | self._any("yourself") | self._any("that")
+        count = next((n for n, one in enumerate(after) if one[2] not in between), 0)
+        start = after[count][0]
+        verb = kind == "keep" and _VERB.match(plain, start)
+        stated = verb or self._is_clause(plain, start, len(plain))
+        return count, "own" if stated and not self.pattern("never").match(plain, start) else None
 
     def _is_bare(self, said: Sequence[str]) -> bool:
         return all(word in self._any("soft") | self._any("this") for word in said)
@@ -424,28 +431,28 @@ class _Language:
             return bool(asking & {*said})
         named = re.split(r"\s+", idea) if self._spaced else [w for w in you if w in idea]
         inside = bool(you & {*named})
-        if persons and not (
-            inside and kind == "lose"
-        ):  # "I want this remembered", not "I want to remember this"
-            last = len(bare) - bare[::-1].index(persons[-1])
-            return bool(self._any("wants") & {*bare[last:]} and self._any("this") & {*bare[last:]})
+        if persons and not (inside and kind == "lose"):
+            # "I want this remembered", not "I want to remember this"
+            later = {*bare[len(bare) - bare[::-1].index(persons[-1]) :]}
+            return bool(self._any("wants") & later and self._any("this") & later)
         first = next(word for word in bare if word not in self._any("this"))
         return inside or first in self._any("opens")
 
-    def _goes_on(self, after: Sequence[_Token]) -> tuple[int, str | None]:
+    def _goes_on(self, plain: str, after: Sequence[_Token]) -> tuple[int, str | None]:
         """How many tokens still belong to the wish, and what follows; None: something else."""
         for at, (_, _, word) in enumerate(after[:_MOST]):
             if word in _STOPS:
-                colon = word in ":：–—"
-                return (at + 1, ":") if colon else (at, "")
+                return (at + 1, ":") if word in ":：–—" else (at, "")
             rest = after[at + 1 :]
-            if word in _COMMAS:
-                if rest and rest[0][2] in self._any("that"):
-                    continue
+            if word in _COMMAS and not self._leads_on(rest):
                 return at + 1, ","
             if word in self._any("that"):
                 comma = bool(rest) and rest[0][2] in _COMMAS
-                if self._goes_further(rest[comma:]) and rest[comma][2] not in self._any("into"):
+                if self._goes_further(rest[comma:]) and (
+                    # "save that in the file", but "note that in Berlin we use Linux"
+                    rest[comma][2] not in self._any("into")
+                    or self._is_clause(plain, rest[comma][0], len(plain))
+                ):
                     return at + 1 + comma, "that"
             passed = {one[2] for one in after[:at]}
             if (
@@ -455,11 +462,27 @@ class _Language:
             ):
                 return at, "own"
             if word in self._any("trail") and self._goes_further(rest, self._any("that")):
-                colon = [n for n, one in enumerate(after[: at + _MOST // 2]) if one[2] in ":："]
-                return (colon[0] + 1, ":") if colon else (at, "")
-            if word not in self._small:
+                return self._trail(after, at)
+            if word not in self._small | _COMMAS:
                 return 0, None
         return len(after), ""
+
+    def _trail(self, after: Sequence[_Token], at: int) -> tuple[int, str]:
+        """ "for all my letters that …" goes on, "while you write" does not."""
+        that = self._any("that") if after[at][2] in self._any("into") else ()
+        for n, (_, _, word) in enumerate(after[at : at + _MOST // 2], at):
+            if word in ":：" or word in that:
+                return n + 1, ":" if word in ":：" else "that"
+        return at, ""
+
+    def _leads_on(self, rest: Sequence[_Token]) -> bool:
+        """Does the wish only go on after a comma? "…, auch in Zukunft: …" """
+        for _, _, word in rest:
+            if word in ":：" or word in self._any("that"):
+                return True
+            if word in self._any("own") or word not in self._small | _COMMAS:
+                return False
+        return False
 
     def _goes_further(self, rest: Sequence[_Token], end: frozenset[str] = frozenset()) -> bool:
         """Does more than small words follow in this clause?"""
@@ -469,10 +492,6 @@ class _Language:
             if word not in self._small:
                 return True
         return False
-
-
-def _says(plain: str, start: int, end: int) -> bool:
-    return end - start > 2 and bool(plain[start:end].strip(QUOTE + _EDGES))
 
 
 def _in_material(plain: str, at: int) -> bool:
