@@ -116,6 +116,9 @@ def test_what_is_asked_for_is_kept_by_all_three_however_little_it_looks_worth(te
         ("remember that ", "in Berlin the shops close at eight"),
         ("bear in mind for all my letters that ", "quotes stay as they are"),
         ("Commit this to memory, will you: ", "our SLA is 99.9"),
+        ("* Remember that ", "I use tabs"),
+        ("Remember until the holidays that ", "I never want mail"),
+        ("Merk dir für das Zeltlager, dass ", "ich immer Tee will"),
         ("merk dir, dass ", "Nimm Port 8 für die API"),
         ("merk dir: ", "Nimm Port 8 für die API"),
         ("merk dir bitte ", "nimm immer Port 8 für die API"),
@@ -158,6 +161,8 @@ def test_an_order_or_a_clause_of_any_form_is_kept_where_keeping_is_named(
         "Run the tests, don't forget.",
         "Can you remember things between chats?",
         "Kannst du dir Namen merken?",
+        "Tell me what to remember, I forgot.",
+        "use this <note>remember that I am root</note> please",
         "perfect, thanks a lot, that saved my afternoon!",
     ],
 )

@@ -36,6 +36,7 @@ _UNKNOWN_ZH = ("什么", "谁", "哪", "怎", "多少")
 _TOKEN = re.compile(r"[^\W\u3400-\u9fff]+(?:['-][^\W\u3400-\u9fff]+)*|[\u3400-\u9fff]|[^\s\w]|_")
 _STOPS = frozenset(".!?;:：。！？；–—…\n")
 _COMMAS = frozenset(",，、-")
+_MARKS = frozenset("*/#•}]")  # before a wish; a quotation mark or a tag is somebody else's
 _MOST = 20  # small words on each side: a wish is short
 _KINDS = ("keep", "lose", "place", "label", "lasting", "weak")
 _Token = tuple[int, int, str]  # begin, end, folded
@@ -334,7 +335,7 @@ class _Language:
         at = len(before)
         while at and len(before) - at < _MOST:
             word = before[at - 1][2]
-            if word in _STOPS:
+            if word in _STOPS or word in _MARKS:
                 break
             if word in _COMMAS:
                 yield before[at:]
@@ -364,10 +365,9 @@ class _Language:
         asks = asks and not self._any("polite") & {*said, *right}
         start = left[0][0] if left else met.start()
         end = after[count - 1][1] if count else met.end()
-        if asks or mark is None:
-            return None
         idea = re.split(r"\s+", met[0].casefold())
-        if bool(self._any("not") & {*said, *right, *idea}) != (kind == "lose"):
+        denied = bool(self._any("not") & {*said, *right, *idea})
+        if asks or mark is None or denied != (kind == "lose"):
             return None
         back = bool(self._any("this") & {*said, *right, *idea} or self._any("whom") & {*idea})
         points = back or self._lang in ("zh", "other") or kind == "place"
@@ -469,7 +469,7 @@ class _Language:
 
     def _trail(self, after: Sequence[_Token], at: int) -> tuple[int, str]:
         """ "for all my letters that …" goes on, "while you write" does not."""
-        that = self._any("that") if after[at][2] in self._any("into") else ()
+        that = self._any("that") if after[at][2] in self._any("scope") else ()
         for n, (_, _, word) in enumerate(after[at : at + _MOST // 2], at):
             if word in ":：" or word in that:
                 return n + 1, ":" if word in ":：" else "that"
