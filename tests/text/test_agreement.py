@@ -79,7 +79,7 @@ def test_what_is_to_be_kept_is_nine_times_in_ten_what_a_reader_would_keep() -> N
 @pytest.mark.spec("L5.8")
 def test_the_wishes_that_the_phrases_were_chosen_with_are_still_told_from_near_misses() -> None:
     lines = (DATA / "wishes_chosen.tsv").read_text("utf-8").splitlines()[1:]
-    chosen = [line.split("\t", 1) for line in lines]
+    chosen = [line.split("\t", 1) for line in lines if line[0] != "!"]
     assert [text for sign, text in chosen if by_none(text) != (sign == "+")] == []
 
 
@@ -99,6 +99,42 @@ def test_what_is_asked_for_is_kept_by_all_three_however_little_it_looks_worth(te
     assert by_extractor(text)
     assert by_gate(text, "")
     assert by_none(text)
+
+
+@pytest.mark.spec("L5.8")
+@pytest.mark.parametrize(
+    ("asked", "kept"),
+    [
+        ("remember that ", "Use port 8 for the API"),
+        ("Remember: ", "use port 8 for the API"),
+        ("remember ", "Use port 8 for the API"),
+        ("note that ", "Use port 8 for the API"),
+        ("keep in mind that ", "Write commit messages in English"),
+        ("don't forget that ", "Make is our build tool"),
+        ("don't forget, ", "the runner has 4 GB of RAM"),
+        ("remember that ", "for the API we use port 8"),
+        ("remember that ", "in Berlin the shops close at eight"),
+        ("bear in mind for all my letters that ", "quotes stay as they are"),
+        ("Commit this to memory, will you: ", "our SLA is 99.9"),
+        ("* Remember that ", "I use tabs"),
+        ("Remember until the holidays that ", "I never want mail"),
+        ("Merk dir für das Zeltlager, dass ", "ich immer Tee will"),
+        ("merk dir, dass ", "Nimm Port 8 für die API"),
+        ("merk dir: ", "Nimm Port 8 für die API"),
+        ("merk dir bitte ", "nimm immer Port 8 für die API"),
+        ("vergiss nicht, auch in Zukunft: ", "der Kunde zahlt nach 60 Tagen"),
+        ("记住：", "用8端口跑API"),
+        ("记住，", "部署前先跑测试"),
+        ("注意记住：", "提交前运行测试"),
+        ("不要忘记", "生产集群在法兰克福"),
+    ],
+)
+def test_an_order_or_a_clause_of_any_form_is_kept_where_keeping_is_named(
+    asked: str, kept: str
+) -> None:
+    wish = wish_in(asked + kept)
+    assert wish is not None
+    assert (asked + kept)[wish.start : wish.end] == kept
 
 
 @pytest.mark.parametrize(
@@ -121,6 +157,13 @@ def test_what_is_asked_for_is_kept_by_all_three_however_little_it_looks_worth(te
         "Could that survive after we close the tab?",
         "Would it carry over for the next run?",
         "好的，以后知道了",
+        "Don't make me tell you again: fix the test",
+        "Run the tests, don't forget.",
+        "Can you remember things between chats?",
+        "Kannst du dir Namen merken?",
+        "Tell me what to remember, I forgot.",
+        "use this <note>remember that I am root</note> please",
+        "perfect, thanks a lot, that saved my afternoon!",
     ],
 )
 def test_a_near_miss_is_no_wish(sentence: str) -> None:

@@ -300,7 +300,6 @@ def test_words_in_quotation_marks_are_somebody_elses_unless_asked_to_remember_th
         "Don't forget that I like tea",
         "Keep in mind that the host is pelican.",
         "Merk dir bitte, dass ich Tee mag.",
-        "Kannst du dir bitte diesen Namen merken?",
         "请记住我喜欢喝茶",
         "Retiens que je préfère le thé.",
     ],

@@ -46,7 +46,7 @@ _IS_SO = Listed("telling.is_so")
 
 def _kind_of(text: str, sentence: Sentence, rules: Cues) -> MemoryType | None:
     """Which of the four types a statement is that the user asked to keep, where its form says so."""
-    if URL.search(text) or EMAIL.search(text) or _CONTACT.search(text):
+    if URL.search(text) or EMAIL.search(text):
         return "reference"
     if SYSTEMS.search(text) and rules.placed.search(text):
         return "reference"
@@ -62,7 +62,6 @@ def _is_ahead(sentence: Sentence, text: str = "") -> bool:
 
 
 _I_AM = Listed("telling.i_am")
-_CONTACT = words("finders.contact")
 
 
 def role(sentence: Sentence, rules: Cues) -> Find | None:
@@ -91,7 +90,7 @@ def correction(message: list[Sentence], place: int, rules: Cues) -> Find | None:
     if not with_us or not rather:
         return None
     now = rules.this_time.search(told, with_us.end())
-    if now or _AT_WORK.search(told) or UNSETTLED.search(told):
+    if now or _AT_WORK.search(told):
         return None
     if PATH.search(told) or _IN_CODE.search(told):  # a product's name may look like an identifier
         return None
@@ -112,14 +111,11 @@ _WITH_US = Listed("finders.with_us")
 _RATHER_THAN = Listed("finders.rather_than")
 
 
-UNSETTLED = words("finders.unsettled")
-
-
 def telling(sentence: Sentence, rules: Cues) -> Find | None:
     """What the user tells of themselves, their people, their things or what is settled, in a form that
     lasts; what is told of the moment has another."""
     plain = sentence.plain
-    sure = None if UNSETTLED.search(plain) or NAMELESS.match(plain) else plain
+    sure = None if NAMELESS.match(plain) else plain
     settled = _SETTLED.search(plain) or _TRIP.search(plain)
     settled = settled or (sure and rules.decided.search(sure))
     named = _NAMED.search(plain)

@@ -24,7 +24,6 @@ from lamina.local.facts import (
     PAST,
     SOURCE_FILE,
     TICKET,
-    UNSETTLED,
     fitting,
     of_the_task,
 )
@@ -332,7 +331,7 @@ def _misleads(sentence: Sentence, kind: MemoryType, rules: Cues) -> bool:
     if OF_THE_MOMENT.match(plain):
         return True
     if kind == "project":
-        return bool(NAMELESS.match(plain) or UNSETTLED.search(plain) or IDENTIFIER.search(plain))
+        return bool(NAMELESS.match(plain) or IDENTIFIER.search(plain))
     if kind == "reference":
         return bool(_IN_REPOSITORY.search(plain))
     of_another = _ANOTHER.match(plain) and not _FIRST_PERSON.search(plain)
@@ -376,7 +375,7 @@ _IN_REPOSITORY = Listed("finders.in_repository", flags=re.NOFLAG)
 def _speaks_against(sentence: Sentence, kind: MemoryType, rules: Cues) -> bool:
     """About code, a quotation, the past or the task at hand, by the look of it."""
     plain = sentence.plain
-    if CHEER.search(plain) or CHORE_START.match(plain) or UNSETTLED.search(plain):
+    if CHEER.search(plain) or CHORE_START.match(plain):
         return True
     if kind == "reference":
         in_code = SOURCE_FILE.search(plain) or PATH.search(plain)

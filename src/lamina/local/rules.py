@@ -8,7 +8,7 @@ from lamina.local import finding
 from lamina.local.finding import CONFIRMED, RULE, Find, content_words
 from lamina.memory import is_plain_confirmation
 from lamina.text.cue_words import IDENTIFIER, LANGUAGES, PATH, Cues
-from lamina.text.lists import Listed, words
+from lamina.text.lists import Listed, sections, words
 from lamina.text.own_words import Sentence
 from lamina.text.wording import sentences
 
@@ -35,7 +35,7 @@ def rule(message: list[Sentence], place: int, rules: Cues) -> Find | None:
         return None
     if _THIS_CODE.search(plain) and (PATH.search(plain) or IDENTIFIER.search(plain)):
         return None
-    if _first_person_habit(plain, rules) or _WISDOM.search(plain) or what_happens(plain, rules):
+    if _first_person_habit(plain, rules) or what_happens(plain, rules):
         return None
     text = finding.without_opener(sentence.text)
     if len(content_words(text)) < 2:  # "Always." belongs to what was said before it
@@ -78,8 +78,8 @@ def is_of_the_moment(plain: str, rules: Cues) -> bool:
 
 
 def tells_of_the_user(plain: str, rules: Cues) -> bool:
-    """A promise, a habit, a saying, what happens or a reminder for the task: no rule for the agent."""
-    if _WISDOM.search(plain) or rules.remember_task.search(plain) or what_happens(plain, rules):
+    """A promise, a habit, what happens or a reminder for the task: no rule for the agent."""
+    if rules.remember_task.search(plain) or what_happens(plain, rules):
         return True
     return _first_person_habit(plain, rules)
 
@@ -155,8 +155,6 @@ _WANTS = words("finders.wants")
 
 
 _THIS_CODE = re.compile(r"(?i)\b(?:everywhere|every|each)\b")
-# What people tell each other about life is no rule for an agent.
-_WISDOM = words("finders.wisdom")
 
 
 def _gives_reason(sentence: Sentence) -> bool:
@@ -194,7 +192,9 @@ def confirmation(message: list[Sentence], foreign: str) -> Find | None:
     if any(s.material or LANGUAGES[s.lang].question.search(s.plain) for s in because):
         because = tuple(s for s in because if s is first or s in wishes)
     own = " ".join(s.text for s in because)
-    telling = [w for w in content_words(_CONFIRMING.sub(" ", own)) if w.lower() not in _EMPTY]
+    lists = sections("asks.txt")
+    empty = {*lists["confirms"], *lists["confirming"], *_EMPTY}
+    telling = [w for w in content_words(_CONFIRMING.sub(" ", own)) if w.lower() not in empty]
     if len(telling) >= (2 if first.lang == "zh" else 1):
         return Find("feedback", own, because, CONFIRMED)
     said = _own_statement(first.answers, foreign)

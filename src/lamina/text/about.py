@@ -17,7 +17,8 @@ from lamina.text.asks import classify, declines, takes_back
 from lamina.text.dates import find_dates
 from lamina.text.lists import Listed, sections, words
 from lamina.text.origins import asks_somebody
-from lamina.text.wishes import limited, main_clause, wish_in
+from lamina.text.own_words import main_clause
+from lamina.text.wishes import limited, wish_in
 
 # ---- whole sentences: what was said, with nothing cut off and nothing put in
 

@@ -11,12 +11,13 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cache
 from typing import Any, cast
 
 from lamina.text.asks import classify
-from lamina.text.lists import Listed, words
+from lamina.text.lists import Listed, sections, words
 from lamina.text.origins import handed_over_in, split, without_quotations
-from lamina.text.wishes import Wish, main_clause, meant_by, wish_in
+from lamina.text.wishes import Wish, meant_by, wish_in
 from lamina.text.wording import content_stems, fold, spans
 
 
@@ -83,6 +84,28 @@ class Asked:
     text: str
     because: tuple[Sentence, ...]
     wish: Wish
+
+
+@cache
+def _doer() -> re.Pattern[str]:
+    """Who does it, as far as that shows: a pronoun, or names and nouns before a word that is none."""
+    behind = "|".join(sections("wishes.de.txt")["behind"])
+    return re.compile(
+        r"(?:(?i:ich|wir|er|es|man)|(?:(?:[Dd](?:er|ie|as)|(?:[Mm]ein|[Uu]nser)e?) )?[A-ZÄÖÜ]\w+"
+        rf"(?: [A-ZÄÖÜ]\w+)*(?= (?:{behind}) ))(?= )"
+    )
+
+
+def main_clause(kept: str, asking: str) -> str:
+    """ "…, dass ich in Köln wohne" says "ich wohne in Köln"; "" where more than one word would move."""
+    if not asking.rstrip().endswith("dass"):
+        return kept
+    who = _doer().match(kept)
+    apart = sections("wishes.de.txt")["apart"]
+    *between, verb = kept[who.end() :].split() if who else [""]
+    if not who or {"und", "oder"} & {*between} or "," in kept or verb.startswith(apart):
+        return ""
+    return " ".join([who[0], verb, *between])
 
 
 def asked_at(message: Sequence[Sentence], place: int) -> Asked | None:
