@@ -13,11 +13,13 @@ from lamina.memory.index import links_of, pointer_line, pointers_of, told_of
 from lamina.memory.known import Familiar
 from lamina.memory.leaks import leaks_in
 from lamina.memory.naming import grounded, sums_up
+from lamina.text import wording
 from lamina.text.asks import find_order
 from lamina.text.hidden import hidden_character
 from lamina.text.lists import words
 
 _LONGEST_HEADING = 60
+_SHORT_HEADING = 2  # words
 _TOPIC = words("proof.topics")
 _HEADINGS = (
     *MEMORY_TYPES,
@@ -95,10 +97,13 @@ def _source_of(file: str, context: GateContext) -> str:
 
 
 def _is_topic(heading: str, known: Familiar) -> bool:
-    """A heading groups memories, by words of a type, a topic or of memories; never an order. "Obsolete"
-    over the user's word would take it back."""
+    """A heading groups memories, by words of a type, a topic or of memories; never an order. Over facts
+    a word or two may be any; over the user's word "Obsolete" would take it back."""
     if len(heading) > _LONGEST_HEADING or find_order(heading):
         return False
+    short = len(wording.words(heading)) <= _SHORT_HEADING and not wording.hard_tokens(heading)
+    if short and not any(one.type in ("user", "feedback") for one in known):
+        return True
     heading = _TOPIC.sub(" ", heading)
     said = " ".join(
         [*_HEADINGS, *(f"{one.name} {one.description}" for one in known if not one.quoted)]
