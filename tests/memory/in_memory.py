@@ -39,7 +39,7 @@ from lamina.memories import (
 from lamina.memory import drafts, index
 from lamina.memory.gate import GateContext, decide
 from lamina.memory.index import load_index
-from lamina.memory.known import search
+from lamina.memory.known_memories import search
 from lamina.memory.naming import free_names
 from lamina.memory.topics import read_topic
 from lamina.ports import Stamp

@@ -15,7 +15,7 @@ from tests.examples import examples
 from lamina.errors import GateRefused
 from lamina.memories import Memory
 from lamina.memory.file_store import FileStore
-from lamina.memory.known import ALIKE, Listed, Neighbours, joined, stems_said
+from lamina.memory.known_memories import ALIKE, Listed, Neighbours, joined, stems_said
 from lamina.testing import a_memory
 
 # Few words, some of them in nearly every text, so that texts of every likeness come up.

@@ -21,7 +21,7 @@ from lamina.memory.inbox import Pins
 from lamina.memory.index import is_index, pointers_of
 from lamina.memory.index_gate import decide_index
 from lamina.memory.journal import Journal
-from lamina.memory.known import KnownMemories
+from lamina.memory.known_memories import KnownMemories
 from lamina.memory.leaks import secrets_of
 from lamina.memory.removal import Saying, carrying, left_out, still_said
 from lamina.memory.tombstones import Tombstones

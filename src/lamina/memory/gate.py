@@ -22,7 +22,7 @@ from lamina.memories import (
     quoted_from,
 )
 from lamina.memory import evidence
-from lamina.memory.known import Familiar, Listed, stems_said
+from lamina.memory.known_memories import Familiar, Listed, stems_said
 from lamina.memory.leaks import Leak, leaks_of, new_leaks, secrets_of
 from lamina.memory.naming import why_bad_name, why_misnamed
 from lamina.memory.removal import Saying, clauses, still_said, taken_back

@@ -10,7 +10,7 @@ import re
 from lamina.memories import MEMORY_TYPES, Memory, Verdict, Writer
 from lamina.memory.gate import MASKED, GateContext, leave_out, sentence_of
 from lamina.memory.index import links_of, pointer_line, pointers_of, told_of
-from lamina.memory.known import Familiar
+from lamina.memory.known_memories import Familiar
 from lamina.memory.leaks import leaks_in
 from lamina.memory.naming import grounded, sums_up
 from lamina.text import wording

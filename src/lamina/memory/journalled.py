@@ -36,7 +36,7 @@ from lamina.memory.history import finish_interrupted, names_of, purge, purge_cop
 from lamina.memory.inbox import MOST, Inbox, Pins
 from lamina.memory.index import INDEX, is_index, load_index
 from lamina.memory.journal import Journal, merge_contents
-from lamina.memory.known import KnownMemories, search
+from lamina.memory.known_memories import KnownMemories, search
 from lamina.memory.leaks import for_index
 from lamina.memory.naming import free_names, printable
 from lamina.memory.scan import Scan, Scanner, first_sight, nothing_new, record_outside
