@@ -442,10 +442,19 @@ def test_an_intent_holds_a_content_once_and_one_of_an_older_version_is_finished(
             written = store.state / "intents" / f"{intent.id}.json"
             assert written.stat().st_size < 50 * len(text)
             store.journal.intents.drop(intent)
-        older = msgspec.structs.replace(intent, changes=(Change("new.md", None, text),))
+        after = text.replace(b"one", b"one\ntwo\nthree")
+        older = msgspec.structs.replace(intent, changes=(Change("a.md", text, after),))
         written.write_bytes(msgspec.json.encode(older))  # each content where it is changed
+        wrong = written.with_name(f"{int(intent.id[:20]) + 1:020d}-00000000.json")
+        numbers = b'"changes":[["a.md",0,-1]],"contents":["eA==",""]'
+        empty = msgspec.json.encode(msgspec.structs.replace(intent, changes=()))
+        wrong.write_bytes(empty.replace(b'"changes":[]', numbers))
+    file = tmp_path / "memory" / "a.md"
+    file.write_bytes(file.read_bytes().replace(b"---\n", b"---\nkey: by hand\n", 1))
     with FileStore(tmp_path / "memory") as store:
-        assert store.read_bytes("new.md") == text
+        assert store.read("a.md").body == "one\ntwo\nthree"
+        assert store.read("a.md").extra == {"key": "by hand"}
+        assert f"{wrong.name}.damaged" in os.listdir(store.state / "intents")
 
 
 @pytest.mark.spec("L5.6", "M4")

@@ -51,7 +51,7 @@ class Peer:
             for event in _ASKED if self.asked else ():
                 self._talk.send(event)
             if self._head:
-                self._talk.receive_data(self._head)
+                self._talk.receive_data(self._head + (self._ahead or b""))
                 self._talk.next_event()
                 self._ahead = None
         return self._talk
@@ -102,9 +102,7 @@ class Peer:
         if self.until:
             line.settimeout(max(0.001, self.until - time.monotonic()))
         begins = self._talk is None or self._talk.their_state is h11.IDLE
-        if (
-            begins and self._role is h11.SERVER
-        ):  # the head alone: the body is then read in one piece
+        if begins and self._role is h11.SERVER:  # the head alone, then the body in one piece
             seen = line.recv(_HEAD, socket.MSG_PEEK)
             size = seen.find(_ENDS_HEAD) + len(_ENDS_HEAD) if _ENDS_HEAD in seen else len(seen)
         while self._wait is not None and isinstance(line, ssl.SSLSocket):

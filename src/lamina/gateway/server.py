@@ -115,6 +115,8 @@ class Gateway:
             call.answer(answer := _begun(None, provider))
             if (frame := framing_of(answer, request)) is not None:
                 _streamed(None, provider, frame, call)
+            while frame is None and not isinstance(event := provider.next(), h11.EndOfMessage):
+                call.take(event.data if isinstance(event, h11.Data) else b"")
         finally:
             provider.close()
 
@@ -229,7 +231,9 @@ class Gateway:
         headers = [*passed_on(request, framed=False), (b"Content-Length", b"%d" % len(body))]
         target, headers = self._told(request, headers)
         provider.asked = True
-        provider.write(written(b"%b %b HTTP/1.1" % (request.first[0], target), headers), more=True)
+        provider.write(
+            written(b"%b %b HTTP/1.1" % (request.first[0], target), headers), more=bool(body)
+        )
         provider.write(body)
 
     def _say_piecewise(

@@ -105,7 +105,8 @@ class Folding:
             block = bisect_right(self._starts, at) - 1
             yield self._keys[block], at - self._starts[block]
             at = self._earlier[at]
-        for place in self._before._places_of(line) if self._before else ():  # noqa: SLF001
+        shared = self._before._places_of(line) if self._before else ()  # noqa: SLF001
+        for place in islice(shared, PLACES):
             if place[0][0] < self._end:
                 yield place
 

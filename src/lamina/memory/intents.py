@@ -14,6 +14,7 @@ import secrets
 import time
 from collections.abc import Callable, Generator, Sequence
 from pathlib import Path
+from typing import Annotated
 
 import msgspec
 
@@ -34,13 +35,16 @@ class Intent(msgspec.Struct, frozen=True, kw_only=True):
     process: int = 0
 
 
+_Held = bytes | Annotated[int, msgspec.Meta(ge=0)] | None
+
+
 class _Written(msgspec.Struct, frozen=True, kw_only=True):
     """An intent as its file holds it: each content once, however many files have it. A dream takes
     away thousands of copies."""
 
     id: str
-    # Contents by number. Those of intents that were written before there were numbers stand here.
-    changes: tuple[tuple[str, bytes | int | None, bytes | int | None], ...]
+    # By number where a content repeats, else the content itself, as versions before this one have it.
+    changes: tuple[tuple[str, _Held, _Held], ...]
     contents: tuple[bytes, ...] = ()
     note: Note
     tombstone: str = ""
@@ -78,7 +82,7 @@ class IntentLog:
             process=os.getpid(),
         )
         name = f"{intent.id}.json"
-        before = _encoded(replaces) if replaces else None
+        before = self._files.read(name) if replaces else None  # perhaps an older version's
         try:
             self._files.write(name, _encoded(intent), expected=before)
         except MemoryStoreError:
@@ -150,11 +154,12 @@ def _encoded(intent: Intent) -> bytes:
     for change in intent.changes:
         for content in (change.before, change.after):
             numbers.setdefault(content, len(numbers) - 1)
-    changes = [(one.path, numbers[one.before], numbers[one.after]) for one in intent.changes]
     contents = [content for content in numbers if content is not None]
-    return msgspec.json.encode(
-        {**msgspec.structs.asdict(intent), "changes": changes, "contents": contents}
-    )
+    if len(contents) == sum(one is not None for change in intent.changes for one in change[1:]):
+        return msgspec.json.encode(intent)
+    changes = [(one.path, numbers[one.before], numbers[one.after]) for one in intent.changes]
+    numbered = {"changes": changes, "contents": contents}
+    return msgspec.json.encode({**msgspec.structs.asdict(intent), **numbered})
 
 
 def _decoded(content: bytes) -> Intent:

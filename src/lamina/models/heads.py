@@ -34,9 +34,10 @@ class Head(msgspec.Struct):
     told: dict[bytes, bytes] = {}  # by name in small letters, several of one with commas
 
     def __post_init__(self) -> None:
-        self.told = {name.lower(): value for name, value in self.headers}
-        for own in self.told if len(self.told) < len(self.headers) else ():
-            self.told[own] = b",".join(value for name, value in self.headers if name.lower() == own)
+        several: dict[bytes, list[bytes]] = {}
+        for name, value in self.headers:
+            several.setdefault(name.lower(), []).append(value)
+        self.told = {name: b",".join(values) for name, values in several.items()}
 
     @classmethod
     def plain(cls, data: bytes, *, asks: bool) -> tuple[Head, int] | None:
@@ -46,8 +47,8 @@ class Head(msgspec.Struct):
             return None
         first, status = (found[1], found[2]), 0 if asks else int(found[1])
         head = cls(first, _PAIR.findall(found[3]), status=status)
-        there = [name for name in (b"host", *_FRAMING) if name in head.told]
-        usual = len(head.told) == len(head.headers) and len(there) == 1 + asks
+        framed = len(_FRAMING & head.told.keys()) == 1 and (b"host" in head.told or not asks)
+        usual = len(head.told) == len(head.headers) and framed
         return (head, found.end()) if usual else None
 
     @property
