@@ -338,6 +338,21 @@ def test_a_body_that_is_looked_at_ends_where_its_length_says(
     assert b"\r\n\r\ntwoHTTP/1.1 200 " in got
 
 
+def test_an_answer_to_http_1_0_that_comes_in_one_piece_has_its_body(
+    tmp_path: Path, wire: WireServer, bodies: list[bytes]
+) -> None:
+    agent = Agent(tmp_path, wire)
+    with Provider(answers(ok(b"hello"))) as provider:
+        agent.upstream = provider.url
+        with agent, client_of(agent.gateway) as line:
+            sent = request(agent.gateway, bodies[0])
+            line.sendall(sent.replace(b"HTTP/1.1", b"HTTP/1.0", 1))
+            got = b""
+            while piece := line.recv(65_536):
+                got += piece
+    assert got.endswith(b"\r\n\r\nhello")
+
+
 def test_who_is_looked_at_may_wait_for_a_go(agent: Agent, bodies: list[bytes]) -> None:
     whole = request(agent.gateway, bodies[0], b"Expect: 100-continue")
     with client_of(agent.gateway) as line:

@@ -421,19 +421,6 @@ def test_http_1_0_gets_an_answer_and_the_end_of_the_line(echo: tuple[Provider, G
     assert got.endswith(b"hi")
 
 
-def test_an_answer_to_http_1_0_that_comes_in_one_piece_has_its_body() -> None:
-    with (
-        Provider(answers(ok(b"hello"))) as provider,
-        gateway_to(provider.url) as gateway,
-        client_of(gateway) as line,
-    ):
-        line.sendall(b"POST /v1/messages HTTP/1.0\r\nContent-Length: 2\r\n\r\nhi")
-        got = b""
-        while piece := line.recv(65_536):
-            got += piece
-    assert got.endswith(b"\r\n\r\nhello")
-
-
 def test_headers_of_one_name_are_told_together() -> None:
     head = Head((b"GET", b"/"), [(b"A", b"1"), (b"b", b"2"), (b"a", b"3")])
     assert head.told == {b"a": b"1,3", b"b": b"2"}
