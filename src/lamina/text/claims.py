@@ -103,7 +103,7 @@ def said_in(memory: Memory) -> list[str]:
     return [memory.name, memory.description, *headings(memory.body), *lines]
 
 
-@lru_cache(maxsize=8192)
+@lru_cache(maxsize=2048)
 def carries(text: str, statement: str) -> bool:
     """Whether a text says all of a statement: its words in their order, its numbers and names, with
     the same sign, and of the same person."""
@@ -222,7 +222,7 @@ class Claim:
     kind: str  # number · day · place · name · other
 
 
-@lru_cache(maxsize=8192)
+@lru_cache(maxsize=2048)
 def claim(text: str) -> Claim | None:
     """The claim that a short statement makes, if it has that form."""
     found = _CLAIM.fullmatch(text.strip().rstrip(".!。！"))
