@@ -228,12 +228,10 @@ class Gateway:
         return provider
 
     def _say_whole(self, provider: Peer, request: Head, body: bytes) -> None:
-        headers = [*passed_on(request, framed=False), (b"Content-Length", b"%d" % len(body))]
-        target, headers = self._told(request, headers)
-        provider.asked = True
-        provider.write(
-            written(b"%b %b HTTP/1.1" % (request.first[0], target), headers), more=bool(body)
-        )
+        length = (b"Content-Length", b"%d" % len(body))
+        target, headers = self._told(request, [*passed_on(request, framed=False), length])
+        first, provider.asked = b"%b %b HTTP/1.1" % (request.first[0], target), True
+        provider.write(written(first, headers), more=bool(body))
         provider.write(body)
 
     def _say_piecewise(
