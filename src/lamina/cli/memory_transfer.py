@@ -296,7 +296,7 @@ def export(args: argparse.Namespace, store: MemoryStore) -> None:
     if args.to == "folder":
         _write_folder(args, store)
         return
-    if args.to in ("agents", "mem0"):  # what reads them tells a quotation from nothing else
+    if args.to in ("agents", "mem0"):  # neither form can mark a quotation
         for one in memories:
             if one.quoted:
                 _left_out(one.path)
