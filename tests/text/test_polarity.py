@@ -171,6 +171,13 @@ def test_a_line_that_hangs_under_something_else_is_not_in_its_place(before: str,
     assert all(in_place(before.splitlines(), before.splitlines()))
 
 
+@pytest.mark.spec("L5.6")
+@pytest.mark.parametrize("top", ["# Deploys", "Deploys", "**Deploys**", "部署"])
+def test_a_sentence_added_below_a_list_leaves_the_list_in_its_place(top: str) -> None:
+    before = [top, "", "- Use the blue cluster", "- Ask Ana first"]
+    assert in_place([*before, "", "We deploy at noon."], before) == [True] * 4 + [False] * 2
+
+
 @pytest.mark.parametrize(
     ("before", "now"),
     [

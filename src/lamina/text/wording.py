@@ -349,9 +349,10 @@ def _singular(word: str) -> str:
 # ---- lines of a file, and what they are read under
 
 
-def read_under(lines: Sequence[str]) -> list[tuple[str, ...]]:
+def read_under(lines: Sequence[str], *, titled: bool | None = None) -> list[tuple[str, ...]]:
     """Of each line the headings above it (of `#`, bold or underlined), the last line below them that a
-    colon, a dash or a list makes a lead, and the lines that it is indented under."""
+    colon, a dash or a list makes a lead, and the lines that it is indented under. `titled`: whether the
+    first line is a title, if that is not to be guessed."""
     found: list[tuple[str, ...]] = []
     heads: list[tuple[int, str]] = []
     hung: list[tuple[int, str]] = []
@@ -377,23 +378,27 @@ def read_under(lines: Sequence[str]) -> list[tuple[str, ...]]:
             lead, of_list = bare, True
         elif bare:
             hung = [*hung, (indent, bare)]
-    return [(*above, *more) for above, more in zip(found, _around(lines), strict=True)]
+    return [(*above, *more) for above, more in zip(found, _around(lines, titled), strict=True)]
 
 
-def _around(lines: Sequence[str]) -> Iterator[tuple[str, ...]]:
+def _first_said(lines: Sequence[str]) -> str:
+    heads = ("name:", "description:")  # of the file, where it is given whole
+    return next((one for one in map(spaced, lines) if one and not one.startswith(heads)), "")
+
+
+def _around(lines: Sequence[str], titled: bool | None) -> Iterator[tuple[str, ...]]:
     """Of each line what else says how it is meant: a title, the head of its table, an open fence, and
     lines anywhere that speak of others by their place ("everything above", "point 2")."""
     said = list(map(spaced, lines))
-    heads = ("name:", "description:")  # of the file, where it is given whole
-    first, *rest = [one for one in said if one and not one.startswith(heads)] or [""]
-    titled = not first.endswith(_SENTENCE_ENDS) and not LIST_ITEM.match(first)
-    plain = (one for one in rest if not one.startswith(("**", "|", "#")))
-    title = first if titled and any(one.endswith(_SENTENCE_ENDS) for one in plain) else ""
+    first = _first_said(lines)
+    if titled is None and not first.endswith(_SENTENCE_ENDS) and not LIST_ITEM.match(first):
+        marks = ("name:", "description:", "**", "|", "#")
+        titled = any(one.endswith(_SENTENCE_ENDS) for one in said if not one.startswith(marks))
     refers = [one for one in said if _REFERS.search(one)]
     table, fenced = "", False
     for line in said:
         table = (table or line) if line.startswith("|") else ""
-        under = (title, table, "```" if fenced else "", *refers)
+        under = (first if titled else "", table, "```" if fenced else "", *refers)
         yield tuple(one for one in under if one and one != line)
         fenced ^= line.startswith("```")
 
@@ -416,7 +421,9 @@ LIST_ITEM = re.compile(r"\s*(?:[-*+•–]|\d{1,3}[.)])\s+")
 
 def in_place(lines: Sequence[str], before: Sequence[str]) -> list[bool]:
     """Which lines stand as they stood before: in the same order and below the same words."""
-    above, stood = read_under(lines), read_under(before)
+    # A first line that both have was above the others before as well, whatever is added below.
+    titled = False if _first_said(lines) == _first_said(before) else None
+    above, stood = (read_under(text, titled=titled) for text in (lines, before))
     known = list(map(spaced, before))
     at, found = 0, list[bool]()
     for line, under in zip(map(spaced, lines), above, strict=True):
