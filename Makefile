@@ -8,18 +8,21 @@ FAILED := .pytest_cache/v/cache/lastfailed
 AGENTS := @anthropic-ai/claude-code@2.1.197 @openai/codex@0.166.0 @google/gemini-cli@0.61.0 \
           opencode-ai@1.18.33 @mariozechner/pi-coding-agent@0.73.1
 
-.PHONY: run test test-alone chromium test-model test-clients test-adapters check format bench docs site clean setup
+.PHONY: run test coverage test-alone chromium test-model test-clients test-adapters check format bench docs site clean setup
 
 run: $(VENV)/.run  ## show Lamina at work, with no key and no network
 	@$(BIN)/lamina demo
 
-test: $(STAMP) chromium  ## all tests, with coverage of lines
+test: $(STAMP) chromium  ## all tests
+	@$(BIN)/pytest -n auto --dist worksteal
+
+coverage: $(STAMP) chromium  ## all tests, with coverage of lines: twice the processor time of `make test`
 	@$(BIN)/pytest -n auto --dist worksteal --cov --cov-report=term:skip-covered --cov-fail-under=90
 
 test-alone: $(STAMP)  ## what failed last, once more and one by one; more than three are no luck
 	@case "$$(grep -c '": true' $(FAILED) 2>/dev/null)" in \
 	  1|2|3) echo "Failed beside others, now alone:"; cat $(FAILED); echo;; \
-	  ""|0) echo "No test failed: see above what did, the set-up or the coverage."; exit 1;; \
+	  ""|0) echo "No test failed: see above what did."; exit 1;; \
 	  *) echo "More than three tests failed."; exit 1;; esac
 	@$(BIN)/pytest --lf --lfnf=none -p no:xdist --no-cov
 
