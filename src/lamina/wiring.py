@@ -300,14 +300,14 @@ def make_memory(
 
 
 def days_named(quote: str, stamp: str) -> list[str]:
-    """The days that a quote names, from the day on which it was said."""
-
+    """The days that a quote names, in a row, from the day on which it was said."""
     try:
         said = datetime.fromisoformat(stamp)
     except ValueError:
         return []
     days = {said.date(), said.astimezone().date()}  # as recorded, and as the user's clock showed
-    return [found.day.isoformat() for day in days for found in find_dates(quote, day)]
+    runs = (" ".join(one.day.isoformat() for one in find_dates(quote, day)) for day in days)
+    return [run for run in runs if run]
 
 
 def _add_memory_tools(

@@ -8,6 +8,7 @@ import pytest
 
 from lamina.memories import Evidence, Proposal
 from lamina.memory.gate import GateContext, decide
+from lamina.wiring import days_named
 
 SAID = "The shop goes live on Friday."
 
@@ -45,3 +46,33 @@ def test_a_date_counts_as_typed_only_if_it_follows_from_what_was_typed(
 def test_without_a_calendar_no_date_is_taken_for_said() -> None:
     context = GateContext(origin_text=lambda *_: [("typed", SAID)])
     assert decide(_proposal("2026-11-20"), context).origin == "quoted from assistant"
+
+
+@pytest.mark.spec("L5.6")
+@pytest.mark.parametrize("kind", ["feedback", "project"])
+@pytest.mark.parametrize("form", ["{said} ({day})", "{day}"])
+@pytest.mark.parametrize(("first", "second"), [(19, 20), (20, 19)])
+def test_two_dates_stay_with_what_they_were_said_of(
+    kind: str, form: str, first: int, second: int
+) -> None:
+    said = "Remember: we freeze everything tomorrow and ship the shop Friday."
+    days = days_named(said, "2026-11-18T12:00:00+00:00")
+    assert days == ["2026-11-19 2026-11-20"]
+    one, other = (
+        form.format(said=word, day=f"2026-11-{day}")
+        for word, day in (("tomorrow", first), ("Friday", second))
+    )
+    line = f"we freeze everything {one} and ship the shop {other}"
+    proposal = Proposal(
+        path=f"{kind}_freeze.md",
+        name="freeze",
+        description=line,
+        type=kind,
+        body=f"{line}.\n",
+        writer="extraction",
+        evidence=[Evidence(said, "s", "e"), Evidence(said, "s", "e")],
+        session="s",
+    )
+    context = GateContext(origin_text=lambda *_: [("typed", said)], dates=lambda *_: days)
+    verdict = decide(proposal, context)
+    assert (verdict.decision == "accept" and verdict.origin == "typed") == (first < second)

@@ -80,7 +80,7 @@ class Record:
     before: Callable[[str, str], Blocks]
     # All blocks of a session, for what the assistant's own lines may have been told.
     whole: Callable[[str], Blocks] = nothing_said
-    # Days (YYYY-MM-DD) that follow from a quote and the time of its entry: "on Friday".
+    # Days that follow from a quote and the time of its entry, in a row: "2026-11-19 2026-11-20".
     dates: Callable[[str, str, str], Sequence[str]] = no_dates
 
 

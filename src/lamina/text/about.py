@@ -193,17 +193,19 @@ class Message:
         return [*dict.fromkeys(" ".join(way.split()) for way in each)]
 
     def holds(self, claim: str, days: Collection[str] = (), *, after: str = "") -> bool:
-        """Whether a claim is all of it. `after`: what stands before it in the memory."""
+        """Whether a claim is all of it. `days`: those of each quote, in a row. `after`: what stands
+        before it in the memory."""
         if after and leans(claim):
             return False
-        named, dated = [one for one in days if one in claim], claim
+        named, dated = [day for run in days for day in run.split() if day in claim], claim
         for day in named:
             dated = dated.replace(f" ({day})", "").replace(f"on {day}", _DAY).replace(day, _DAY)
         said = any(
             same_sentence(dated, one) or (named and same_sentence(dated, _with_days(one)))
             for one in self.ways()
         )
-        return said and not _turned(self.later, claim) and not self._runs_on(claim)
+        swapped = not wording.days_in_order(claim, days)
+        return said and not (swapped or _turned(self.later, claim) or self._runs_on(claim))
 
     def _runs_on(self, claim: str) -> bool:
         """Would two lines that no mark parts read as one? "Deploy: never", "ask: always"."""

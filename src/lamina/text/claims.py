@@ -320,6 +320,7 @@ def _says_again(one: str, said: str, days: Sequence[str]) -> bool:
         and denials(one) == denials(said)
         and _share(said, one) >= _NEARLY_ALL  # what limits it must not be gone
         and in_order(one, said)
+        and wording.days_in_order(one, days)
     )
 
 

@@ -346,6 +346,18 @@ def _singular(word: str) -> str:
     return word[:-1] if len(word) > 3 and word.endswith("s") and not word.endswith("ss") else word
 
 
+def days_in_order(claim: str, runs: Iterable[str]) -> bool:
+    """Are the days of these runs that a claim names all of one run, and in its order? "Freeze tomorrow,
+    ship on Friday" must not become the other way round."""
+    known = [run.split() for run in runs]
+    named = [day for day in _ISO_DAY.findall(claim) if any(day in run for run in known)]
+    # `in` on an iterator goes on behind what it found
+    return not named or any(all(day in rest for day in named) for rest in map(iter, known))
+
+
+_ISO_DAY = re.compile(r"\d{4}-\d\d-\d\d")
+
+
 # ---- lines of a file, and what they are read under
 
 
