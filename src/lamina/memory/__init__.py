@@ -78,6 +78,7 @@ if TYPE_CHECKING:
     from lamina.memory.topics import (
         HEAD_BYTES,
         age_words,
+        brought_to,
         edit_topic,
         heading,
         is_binary,
@@ -116,7 +117,7 @@ _NAMES = {
     "repairs": "Repaired repair",
     "scan": "LARGEST TICK_NS is_memory_path manifest",
     "topics": (
-        "HEAD_BYTES age_words edit_topic heading is_binary new_topic read_header read_topic "
+        "HEAD_BYTES age_words brought_to edit_topic heading is_binary new_topic read_header read_topic "
         "topic_at why_ambiguous"
     ),
 }

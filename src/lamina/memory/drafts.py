@@ -24,7 +24,7 @@ from lamina.memories import (
 )
 from lamina.memory.evidence import TEMPLATE_WORDS
 from lamina.memory.naming import file_name, title_of
-from lamina.memory.topics import edit_topic, new_topic, read_topic
+from lamina.memory.topics import brought_to, edit_topic, new_topic, read_topic
 from lamina.secrets import secrets_in
 from lamina.text.wording import fold, sentences
 
@@ -169,16 +169,7 @@ def written(
         wanted = fitting
     elif not replace and not _says_the_same(existing, wanted):
         raise NameTaken(f"{proposal.path} is another memory already. Give this one another name.")
-    return edit_topic(
-        current,
-        name=wanted.name,
-        description=wanted.description,
-        type=wanted.type,
-        body=wanted.body,
-        extra={
-            key: value for key, value in wanted.extra.items() if existing.extra.get(key) != value
-        },
-    )
+    return brought_to(current, wanted)
 
 
 def _keeping_extra(wanted: Memory, base: Memory) -> Memory:

@@ -348,7 +348,7 @@ def _judged(
             )
             store.journal.adopt([change], note)
             return Outcome(path, "accept")
-        verdict = store.judge(
+        verdict = store.admission.judge(
             proposal,
             change.before,
             change.after,

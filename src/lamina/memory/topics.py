@@ -196,6 +196,19 @@ def edit_topic(
     return _encode(parts.bom + "".join(head) + _with_body(parts, body, end, fresh=fresh))
 
 
+def brought_to(content: bytes, memory: Memory) -> bytes:
+    """The file saying all that the memory says; keys that it does not mention stay."""
+    there = read_topic(memory.path, content).extra
+    return edit_topic(
+        content,
+        name=memory.name,
+        description=memory.description,
+        type=memory.type,
+        body=memory.body,
+        extra={key: value for key, value in memory.extra.items() if there.get(key) != value},
+    )
+
+
 # ---- taking apart
 
 
