@@ -13,6 +13,7 @@ import uuid
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -30,7 +31,7 @@ from lamina.ledger import edits, tokens
 from lamina.ledger.log import latest
 from lamina.ledger.places import project_folder
 from lamina.ledger.record import Ledger, fork_file
-from lamina.memory import date_reminder, day, first_reminder, known_lines, memory_section
+from lamina.memory import date_reminder, first_reminder, known_lines, memory_section
 from lamina.messages import Block, Json, Request, as_object, text, text_of
 from lamina.ports import CountsTokens, NoBackground, ToolContext, ToolSpec
 from lamina.recall.prefetch import Limits, Recalls
@@ -219,7 +220,7 @@ def _in_few_words(spec: ToolSpec) -> Json:
 
 def _stand(state: State) -> None:
     """Instruction files and today's date: said before the first message and after a compaction."""
-    words, found = first_reminder(state.config, state.deps.clock.now())
+    words, found = first_reminder(state.config, _today(state))
     if not state.config.bool("memory.enabled") and not found.loaded:
         return
     later = [entry for _, entry in state.ledger.messages() if entry.get("instructions")]
@@ -235,8 +236,7 @@ async def remind(state: State) -> None:
     """Before a message of the user: the standing reminder at first, the new date after midnight.
     Both go to the end of the view, so that no cache breaks. And tools that joined."""
     await _join_servers(state)
-    now = state.deps.clock.now()
-    told, today = state.ledger.state("date"), day(now)
+    told, today = state.ledger.state("date"), _today(state)
     if told == today or not state.standing:
         return
     if told is None:
@@ -244,9 +244,14 @@ async def remind(state: State) -> None:
             return  # a session from before; what it was told stays
         state.say(state.standing[0], "system", reminder=True)
     else:
-        state.standing[0] = first_reminder(state.config, now)[0]
-        state.say(date_reminder(now), "system", reminder=True)
+        state.standing[0] = first_reminder(state.config, today)[0]
+        state.say(date_reminder(today), "system", reminder=True)
     state.ledger.append(edits.state("date", today))
+
+
+def _today(state: State) -> str:
+    """The user's own date."""
+    return f"{datetime.fromtimestamp(state.deps.clock.now(), UTC).astimezone():%A, %Y-%m-%d}"
 
 
 def _system(state: State, *, short: bool = False) -> list[Block]:

@@ -372,7 +372,7 @@ class Opening:
             await opening.begin(state, new=new)
             if state.agents is not None:
                 await group.start(state.agents.listen)
-            stack.push_async_exit(_Ending(state))
+            stack.push_async_exit(partial(_end, state))
             self._stack = stack.pop_all()
             return session
 
@@ -408,17 +408,10 @@ class Opening:
         return self._sync.__exit__(kind, error, trace)
 
 
-class _Ending:
+async def _end(state: State, kind: type[BaseException] | None, *_: object) -> None:
     """The last steps of a session, whatever it ends by."""
-
-    def __init__(self, state: State) -> None:
-        self._state = state
-
-    async def __aenter__(self) -> None: ...
-
-    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        interrupted = kind is not None and not issubclass(kind, Exception)
-        await opening.end(self._state, interrupted=interrupted)
+    interrupted = kind is not None and not issubclass(kind, Exception)
+    await opening.end(state, interrupted=interrupted)
 
 
 _Given = ParamSpec("_Given")

@@ -28,7 +28,6 @@ from lamina.ports import (
     Ask,
     Clock,
     HookName,
-    HookResult,
     Hooks,
     MemoryStore,
     Model,
@@ -344,17 +343,6 @@ def _add_memory_tools(
     return memory_index, guard
 
 
-class SessionHooks:
-    """Tells every hook which session it is about."""
-
-    def __init__(self, hooks: Hooks, session: Json) -> None:
-        self._hooks = hooks
-        self._session = session
-
-    async def run(self, hook: HookName, payload: Json, *, match: str = "") -> HookResult:
-        return await self._hooks.run(hook, {**self._session, **payload}, match=match)
-
-
 def _make_hooks(
     config: Config, callables: Mapping[HookName, Any], transcript: Path, emit: Emit
 ) -> Hooks:
@@ -369,7 +357,7 @@ def _make_hooks(
         functions = list(cast("Sequence[Any]", given)) if several else [given]
         chosen.setdefault(name, []).extend(FunctionHook(function) for function in functions)
     session: Json = {"session_id": transcript.stem, "transcript_path": str(transcript)}
-    return SessionHooks(HookSet(chosen, config.project, emit, os.environ), session)
+    return HookSet(chosen, config.project, emit, os.environ, session)
 
 
 def sandbox_profile(config: Config) -> Literal["full", "workspace", "read-only"]:

@@ -31,7 +31,7 @@ from lamina.layers import extraction, notes, pauses, recall
 from lamina.ledger import edits, spans
 from lamina.ledger.log import PARENT, LogFile, encode
 from lamina.ledger.record import blocks_of_entry
-from lamina.ledger.window import capabilities
+from lamina.ledger.tokens import capabilities
 from lamina.messages import Block, Json, Message, Usage, as_list, as_object, dicts, text_of
 from lamina.ports import NoBackground, Tool, ToolContext, ToolOutcome, ToolSpec
 from lamina.recall.prefetch import Limits, RecallRequest, attachments, question_in, recall_now

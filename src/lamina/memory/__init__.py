@@ -66,7 +66,6 @@ if TYPE_CHECKING:
     )
     from lamina.memory.prompt import (
         date_reminder,
-        day,
         first_reminder,
         known_lines,
         memory_section,
@@ -112,7 +111,7 @@ _NAMES = {
         "TEAM_AUTHORS TEAM_NEWS canonical_root memory_place team_authors team_folder "
         "team_is_on team_news"
     ),
-    "prompt": "date_reminder day first_reminder known_lines memory_section reminder_for",
+    "prompt": "date_reminder first_reminder known_lines memory_section reminder_for",
     "removal": "left_out takes_back",
     "repairs": "Repaired repair",
     "scan": "LARGEST TICK_NS is_memory_path manifest",

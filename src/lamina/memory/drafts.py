@@ -163,18 +163,15 @@ def written(
         )
     existing = read_topic(proposal.path, current)
     if base is not None and not replace:
-        fitting = merge_memory(base, existing, _keeping_extra(wanted, base))
+        # A proposal that does not mention an extra key does not mean to remove it.
+        wanted = dataclasses.replace(wanted, extra={**base.extra, **wanted.extra})
+        fitting = merge_memory(base, existing, wanted)
         if fitting is None:
             raise Conflict(f"{proposal.path} was changed by somebody else. Read it again.")
         wanted = fitting
     elif not replace and not _says_the_same(existing, wanted):
         raise NameTaken(f"{proposal.path} is another memory already. Give this one another name.")
     return brought_to(current, wanted)
-
-
-def _keeping_extra(wanted: Memory, base: Memory) -> Memory:
-    """A proposal that does not mention an extra key does not mean to remove it."""
-    return dataclasses.replace(wanted, extra={**base.extra, **wanted.extra})
 
 
 def goes_on_with(proposal: Proposal, existing: Memory) -> bool:

@@ -32,14 +32,14 @@ from lamina.memory.admission import Admission
 from lamina.memory.beneath import Beneath, parts_of
 from lamina.memory.gate import GateContext
 from lamina.memory.history import finish_interrupted, names_of, purge, purge_copies
-from lamina.memory.inbox import MOST, Inbox, Pins
+from lamina.memory.inbox import MOST, Inbox
 from lamina.memory.index import INDEX, is_index, load_index
 from lamina.memory.journal import Journal, merge_contents
 from lamina.memory.known_memories import KnownMemories, search
 from lamina.memory.leaks import for_index
 from lamina.memory.naming import free_names, printable
 from lamina.memory.scan import Scan, Scanner, first_sight, nothing_new, record_outside
-from lamina.memory.tombstones import Tombstones, ids_of
+from lamina.memory.tombstones import Pins, Tombstones
 from lamina.memory.topics import read_topic
 
 INDEX_READ = 1_000_000
@@ -295,9 +295,9 @@ class JournalledFiles:
                 rework = index.adding(shown, verdict.origin, base, quoted)
                 changes.append(self.index_change(path, rework))
             note = drafts.note_of(proposal, verdict, subject or drafts.subject_of(current, path))
-            stones = self.tombstones.lifted_by(proposal, asked=verdict.revives)
+            lifted = self.tombstones.lifted_by(proposal, asked=verdict.revives)
             try:
-                changed = self.journal.apply(changes, note, lifted=ids_of(stones), rework=rework)
+                changed = self.journal.apply(changes, note, lifted=lifted, rework=rework)
             except Conflict as error:
                 raise EditorFaster from error
             self._known.noted(changes)

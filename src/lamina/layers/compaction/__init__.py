@@ -27,7 +27,6 @@ from lamina.layers.compaction.plan import (
     SummaryPlan,
     budget,
     call_price,
-    cold_cache,
     faithful,
     framed,
     from_notes,
@@ -88,7 +87,7 @@ def _cheaper(state: State, mark: int) -> bool:
     if account is None or not (state.expands or state.names_files):  # no way back: only if it must
         return False
     over = state.whole_tokens - mark
-    cold = cold_cache(state, account)
+    cold = account.cold(state.deps.clock.now())
     span = _all_but_a_tail(state) if over + cold * _grows(state, account) >= 0 else None
     if span is None:
         return False
