@@ -11,7 +11,7 @@ import platform
 import re
 import uuid
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -170,8 +170,15 @@ def first_frame(state: State) -> Json:
 async def _join_servers(state: State) -> None:
     """Tools of MCP servers that answered meanwhile. A view that lacks them is framed anew, which
     breaks the cache once if anything was sent."""
-    joined = await wiring.join_servers(state.deps, state.emit)
-    frame = state.ledger.projection.frame
+    deps, frame = state.deps, state.ledger.projection.frame
+    if deps.servers is None:
+        return
+    joined = await deps.servers.arrived(deps.config.float("mcp.wait_seconds"))
+    for tool in joined:
+        try:
+            deps.toolbox.add(tool)
+        except UsageError as error:
+            state.emit(Warned(str(error)))
     if frame and {tool.spec.name for tool in joined} - {tool["name"] for tool in frame["tools"]}:
         state.guard.register("tools of an MCP server joined")
         state.ledger.append(await _measured(state, first_frame(state)))
@@ -385,13 +392,6 @@ def place(config: Config, wanted: str | None, *, resume: bool, fork: bool) -> tu
         fork_file(path, copy)
         path = copy
     return path, not there
-
-
-def drop_empty(path: Path) -> None:
-    """A session that could not begin leaves nothing to go on with."""
-    with suppress(OSError):
-        if path.is_file() and path.stat().st_size == 0:
-            path.unlink()
 
 
 def answer_since(ledger: Ledger, start: int) -> str:

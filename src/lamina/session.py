@@ -37,7 +37,7 @@ from lamina.events import AnyEvent, Emit, Event, TurnEnd, Warned
 from lamina.layers import compaction, notes, pauses, snip
 from lamina.layers.compaction import Compacted
 from lamina.ledger import edits
-from lamina.ledger.log import latest
+from lamina.ledger.log import drop_empty, latest
 from lamina.ledger.places import find_project_folder
 from lamina.ledger.record import Ledger
 from lamina.messages import Origin, Request, Usage, text
@@ -362,7 +362,7 @@ class Opening:
         async with AsyncExitStack() as stack:
             ledger = Ledger.open(path, now=options.clock.now)
             stack.callback(ledger.close)
-            stack.callback(opening.drop_empty, path)  # while it is still locked
+            stack.callback(drop_empty, path)  # while it is still locked
             group = await stack.enter_async_context(anyio.create_task_group())
             state = await opening.make_state(options, config, ledger, path, stack)
             state.background = opening.Tasks(group, state.emit)

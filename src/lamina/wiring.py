@@ -212,12 +212,7 @@ async def make_deps(
         toolbox=toolbox,
         hooks=_make_hooks(config, options.hooks, transcript, emit),
         clock=options.clock,
-        spend=Spend(
-            config.own_home / "spend",
-            daily_cap=config.float("spend.daily_cap"),
-            layer_caps=config.table("spend.layer_caps"),
-            prices=config.table("prices"),
-        ),
+        spend=Spend.of(config),
         folder=transcript.with_suffix(""),
         transcript=transcript,
         session_id=transcript.stem,
@@ -251,19 +246,6 @@ async def _connect_servers(config: Config, emit: Emit, stack: AsyncExitStack) ->
     from lamina.tools.mcp_client import connect
 
     return await connect(servers, stack, emit)
-
-
-async def join_servers(deps: Deps, emit: Emit) -> Sequence[Tool]:
-    """Puts the tools of MCP servers that answered since the last time into the toolbox."""
-    if deps.servers is None:
-        return ()
-    joined = await deps.servers.arrived(deps.config.float("mcp.wait_seconds"))
-    for tool in joined:
-        try:
-            deps.toolbox.add(tool)
-        except UsageError as error:
-            emit(Warned(str(error)))
-    return joined
 
 
 def make_memory(

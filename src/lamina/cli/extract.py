@@ -169,7 +169,7 @@ def _show(args: argparse.Namespace, config: Config, files: Sequence[Path]) -> No
 def _proposed(config: Config, file: Path) -> dict[str, Any]:
     from lamina.layers import extraction
     from lamina.ledger.record import Ledger
-    from lamina.tools.memory_guard import in_their_words
+    from lamina.memory import in_their_words
     from lamina.wiring import make_memory
 
     entries = log.read(file).entries

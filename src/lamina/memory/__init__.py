@@ -23,7 +23,7 @@ if TYPE_CHECKING:
         users_word,
         written_at,
     )
-    from lamina.memory.drafts import proposal_of, proposed
+    from lamina.memory.drafts import in_their_words, note_of, proposal_of, proposed
     from lamina.memory.evidence import is_plain_confirmation
     from lamina.memory.file_store import open_agent_store, open_store, sync_team
     from lamina.memory.forgetting import and_kept_away, holds, not_forgotten
@@ -37,6 +37,8 @@ if TYPE_CHECKING:
         Pointer,
         files_named,
         is_index,
+        joined_lines,
+        lines_in,
         links_of,
         pointer_line,
         pointers_of,
@@ -59,6 +61,7 @@ if TYPE_CHECKING:
         TEAM_NEWS,
         canonical_root,
         memory_place,
+        place_of,
         team_authors,
         team_folder,
         team_is_on,
@@ -92,14 +95,15 @@ if TYPE_CHECKING:
 _NAMES = {
     "audit": "Audit Step contradicting look_over missing_files",
     "commits": "blame diff_text earlier_name rests_on_user teammate_of users_word written_at",
-    "drafts": "proposal_of proposed",
+    "drafts": "in_their_words note_of proposal_of proposed",
     "evidence": "is_plain_confirmation",
     "file_store": "open_agent_store open_store sync_team",
     "forgetting": "and_kept_away holds not_forgotten",
     "gate": "GateContext",
     "history": "HistoryDamaged",
     "index": (
-        "ADVISED_LINE INDEX LOADED_BYTES LOADED_LINES Pointer files_named is_index links_of "
+        "ADVISED_LINE INDEX LOADED_BYTES LOADED_LINES Pointer files_named is_index joined_lines "
+        "lines_in links_of "
         "pointer_line pointers_of resolver short_hook told_of unlinked with_pointer "
         "with_pointers with_renamed without_pointer without_quotations"
     ),
@@ -108,7 +112,7 @@ _NAMES = {
     "leaks": "leaks_in safe_path without_secrets",
     "naming": "file_name free_names title_of why_bad_name",
     "paths": (
-        "TEAM_AUTHORS TEAM_NEWS canonical_root memory_place team_authors team_folder "
+        "TEAM_AUTHORS TEAM_NEWS canonical_root memory_place place_of team_authors team_folder "
         "team_is_on team_news"
     ),
     "prompt": "date_reminder first_reminder known_lines memory_section reminder_for",

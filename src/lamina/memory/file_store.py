@@ -37,7 +37,7 @@ from lamina.memory.gate import GateContext, decide
 from lamina.memory.index import is_index
 from lamina.memory.index_gate import decide_index
 from lamina.memory.journalled import JournalledFiles
-from lamina.memory.paths import claim, memory_place, prepare, team_is_on
+from lamina.memory.paths import claim, place_of, prepare, team_is_on
 from lamina.memory.scan import nothing_new
 from lamina.ports import Stamp
 
@@ -240,13 +240,7 @@ def open_store(
 ) -> FileStore:
     """The project's memory as the settings have it. In a session its directory is made at once and
     changes are recorded in the background; a command makes nothing before it writes."""
-    place = memory_place(
-        config.home,
-        config.project,
-        setting=config.str("memory.directory"),
-        remote=config.str("memory.remote_directory") if config.bool("remote") else "",
-        claude=config.claude,
-    )
+    place = place_of(config)
     if not in_session:
         if place.state.is_dir():
             claim(place)
