@@ -84,10 +84,10 @@ if TYPE_CHECKING:
         edit_topic,
         heading,
         is_binary,
-        new_topic,
         read_header,
         read_topic,
         topic_at,
+        topic_of,
         why_ambiguous,
     )
 
@@ -120,8 +120,8 @@ _NAMES = {
     "repairs": "Repaired repair",
     "scan": "LARGEST TICK_NS is_memory_path manifest",
     "topics": (
-        "HEAD_BYTES age_words brought_to edit_topic heading is_binary new_topic read_header read_topic "
-        "topic_at why_ambiguous"
+        "HEAD_BYTES age_words brought_to edit_topic heading is_binary read_header read_topic "
+        "topic_at topic_of why_ambiguous"
     ),
 }
 _HOMES = {name: module for module, names in _NAMES.items() for name in names.split()}

@@ -25,7 +25,7 @@ from lamina.memories import (
 )
 from lamina.memory.evidence import TEMPLATE_WORDS
 from lamina.memory.naming import file_name, title_of
-from lamina.memory.topics import brought_to, edit_topic, new_topic, read_topic
+from lamina.memory.topics import brought_to, edit_topic, read_topic, topic_of
 from lamina.secrets import secrets_in
 from lamina.text.dates import with_absolute_dates
 from lamina.text.wording import fold, sentences
@@ -158,13 +158,7 @@ def written(
     if current is None:
         if base is not None and not replace:
             raise Conflict(f"{proposal.path} was removed by somebody else. Read the memory again.")
-        return new_topic(
-            name=wanted.name,
-            description=wanted.description,
-            type=wanted.type,
-            body=wanted.body,
-            extra=wanted.extra,
-        )
+        return topic_of(wanted)
     existing = read_topic(proposal.path, current)
     if base is not None and not replace:
         # A proposal that does not mention an extra key does not mean to remove it.

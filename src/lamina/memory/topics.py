@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
 from lamina.errors import MemoryStoreError
-from lamina.memories import MEMORY_TYPES, Memory, MemoryType
+from lamina.memories import MEMORY_TYPES, Memory, MemoryType, Proposal
 
 # Frontmatter that says when or how a memory is kept, and nothing else.
 KEPT_BY_US = frozenset(
@@ -161,6 +161,13 @@ def new_topic(
     ]
     text = _given(_unix(body)).strip("\n")
     return _encode("".join(["---\n", *lines, "---\n\n", f"{text}\n" if text else ""]))
+
+
+def topic_of(one: Memory | Proposal) -> bytes:
+    """The new file that it would be."""
+    return new_topic(
+        name=one.name, description=one.description, type=one.type, body=one.body, extra=one.extra
+    )
 
 
 def edit_topic(
