@@ -26,9 +26,9 @@ from bench import dream_store, extract_real, writers  # noqa: E402 - run as a fi
 from lamina.local.consolidator import consolidate  # noqa: E402
 from lamina.local.extractor import extract  # noqa: E402
 from lamina.memories import Proposal  # noqa: E402
+from lamina.memory import in_their_words  # noqa: E402
 from lamina.memory.gate import GateContext, decide  # noqa: E402
 from lamina.memory.index import pointers_of  # noqa: E402
-from lamina.tools.memory_guard import in_their_words  # noqa: E402
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 RUNS = 5

@@ -21,9 +21,9 @@ from typing import Any, NamedTuple
 
 from lamina.local.extractor import extract
 from lamina.memories import Proposal, Verdict
+from lamina.memory import in_their_words
 from lamina.memory.gate import GateContext, decide
 from lamina.text.own_words import typed_sentences
-from lamina.tools.memory_guard import in_their_words
 from lamina.wiring import days_named
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -29,11 +29,12 @@ from bench.figures import Figure, at_least, at_most, report
 from lamina.layers.dream.fork import review
 from lamina.layers.dream.plan import DreamPlanner, carry_out
 from lamina.memories import Evidence, Memory, Proposal, Verdict
+from lamina.memory import in_their_words
 from lamina.memory.file_store import FileStore
 from lamina.memory.gate import GateContext, decide
 from lamina.memory.topics import new_topic
 from lamina.text.about import same_sentence
-from lamina.tools.memory_guard import evidence_for, in_their_words
+from lamina.tools.memory_guard import evidence_for
 
 TRIES = ROOT / "bench" / "data" / "forged.txt"
 RESULTS = ROOT / "bench" / "results" / "trust_forged_tries.md"

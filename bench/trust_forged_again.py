@@ -25,10 +25,10 @@ from lamina.layers.dream.fork import review
 from lamina.layers.dream.plan import DreamPlanner, carry_out
 from lamina.layers.extraction.evidence import NewWords
 from lamina.memories import Evidence, Proposal
+from lamina.memory import in_their_words
 from lamina.memory.file_store import FileStore
 from lamina.memory.topics import new_topic, read_topic
 from lamina.text import wording
-from lamina.tools.memory_guard import in_their_words
 
 TRIES = ROOT / "bench" / "data" / "forged_again.txt"
 RESULTS = ROOT / "bench" / "results" / "trust_forged_again_tries.md"

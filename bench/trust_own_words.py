@@ -22,8 +22,8 @@ from bench.figures import at_least, report
 from bench.trust_forged import ENDS, Judging, Try, context_of, own_words, proposed
 
 from lamina.memories import Evidence
+from lamina.memory import in_their_words
 from lamina.memory.gate import decide
-from lamina.tools.memory_guard import in_their_words
 
 RULE = re.compile(
     r"(?i)^(?:(?:ok|so|and|also|btw|no|yes|hi|hey)[,!. ]+)*(?:please |always |never |don't |do not |"

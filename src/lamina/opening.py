@@ -11,8 +11,9 @@ import platform
 import re
 import uuid
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -30,7 +31,7 @@ from lamina.ledger import edits, tokens
 from lamina.ledger.log import latest
 from lamina.ledger.places import project_folder
 from lamina.ledger.record import Ledger, fork_file
-from lamina.memory import date_reminder, day, first_reminder, known_lines, memory_section
+from lamina.memory import date_reminder, first_reminder, known_lines, memory_section
 from lamina.messages import Block, Json, Request, as_object, text, text_of
 from lamina.ports import CountsTokens, NoBackground, ToolContext, ToolSpec
 from lamina.recall.prefetch import Limits, Recalls
@@ -169,8 +170,15 @@ def first_frame(state: State) -> Json:
 async def _join_servers(state: State) -> None:
     """Tools of MCP servers that answered meanwhile. A view that lacks them is framed anew, which
     breaks the cache once if anything was sent."""
-    joined = await wiring.join_servers(state.deps, state.emit)
-    frame = state.ledger.projection.frame
+    deps, frame = state.deps, state.ledger.projection.frame
+    if deps.servers is None:
+        return
+    joined = await deps.servers.arrived(deps.config.float("mcp.wait_seconds"))
+    for tool in joined:
+        try:
+            deps.toolbox.add(tool)
+        except UsageError as error:
+            state.emit(Warned(str(error)))
     if frame and {tool.spec.name for tool in joined} - {tool["name"] for tool in frame["tools"]}:
         state.guard.register("tools of an MCP server joined")
         state.ledger.append(await _measured(state, first_frame(state)))
@@ -219,7 +227,7 @@ def _in_few_words(spec: ToolSpec) -> Json:
 
 def _stand(state: State) -> None:
     """Instruction files and today's date: said before the first message and after a compaction."""
-    words, found = first_reminder(state.config, state.deps.clock.now())
+    words, found = first_reminder(state.config, _today(state))
     if not state.config.bool("memory.enabled") and not found.loaded:
         return
     later = [entry for _, entry in state.ledger.messages() if entry.get("instructions")]
@@ -235,8 +243,7 @@ async def remind(state: State) -> None:
     """Before a message of the user: the standing reminder at first, the new date after midnight.
     Both go to the end of the view, so that no cache breaks. And tools that joined."""
     await _join_servers(state)
-    now = state.deps.clock.now()
-    told, today = state.ledger.state("date"), day(now)
+    told, today = state.ledger.state("date"), _today(state)
     if told == today or not state.standing:
         return
     if told is None:
@@ -244,9 +251,14 @@ async def remind(state: State) -> None:
             return  # a session from before; what it was told stays
         state.say(state.standing[0], "system", reminder=True)
     else:
-        state.standing[0] = first_reminder(state.config, now)[0]
-        state.say(date_reminder(now), "system", reminder=True)
+        state.standing[0] = first_reminder(state.config, today)[0]
+        state.say(date_reminder(today), "system", reminder=True)
     state.ledger.append(edits.state("date", today))
+
+
+def _today(state: State) -> str:
+    """The user's own date."""
+    return f"{datetime.fromtimestamp(state.deps.clock.now(), UTC).astimezone():%A, %Y-%m-%d}"
 
 
 def _system(state: State, *, short: bool = False) -> list[Block]:
@@ -380,13 +392,6 @@ def place(config: Config, wanted: str | None, *, resume: bool, fork: bool) -> tu
         fork_file(path, copy)
         path = copy
     return path, not there
-
-
-def drop_empty(path: Path) -> None:
-    """A session that could not begin leaves nothing to go on with."""
-    with suppress(OSError):
-        if path.is_file() and path.stat().st_size == 0:
-            path.unlink()
 
 
 def answer_since(ledger: Ledger, start: int) -> str:

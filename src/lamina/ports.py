@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """What a model and its provider can do, by the table in `ledger/window.py`."""
+    """What a model and its provider can do, by the table in `ledger/tokens.py`."""
 
     window: int = 200_000
     max_output: int = 32_000

@@ -37,7 +37,7 @@ from lamina.events import AnyEvent, Emit, Event, TurnEnd, Warned
 from lamina.layers import compaction, notes, pauses, snip
 from lamina.layers.compaction import Compacted
 from lamina.ledger import edits
-from lamina.ledger.log import latest
+from lamina.ledger.log import drop_empty, latest
 from lamina.ledger.places import find_project_folder
 from lamina.ledger.record import Ledger
 from lamina.messages import Origin, Request, Usage, text
@@ -362,7 +362,7 @@ class Opening:
         async with AsyncExitStack() as stack:
             ledger = Ledger.open(path, now=options.clock.now)
             stack.callback(ledger.close)
-            stack.callback(opening.drop_empty, path)  # while it is still locked
+            stack.callback(drop_empty, path)  # while it is still locked
             group = await stack.enter_async_context(anyio.create_task_group())
             state = await opening.make_state(options, config, ledger, path, stack)
             state.background = opening.Tasks(group, state.emit)
@@ -372,7 +372,7 @@ class Opening:
             await opening.begin(state, new=new)
             if state.agents is not None:
                 await group.start(state.agents.listen)
-            stack.push_async_exit(_Ending(state))
+            stack.push_async_exit(partial(_end, state))
             self._stack = stack.pop_all()
             return session
 
@@ -408,17 +408,10 @@ class Opening:
         return self._sync.__exit__(kind, error, trace)
 
 
-class _Ending:
+async def _end(state: State, kind: type[BaseException] | None, *_: object) -> None:
     """The last steps of a session, whatever it ends by."""
-
-    def __init__(self, state: State) -> None:
-        self._state = state
-
-    async def __aenter__(self) -> None: ...
-
-    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        interrupted = kind is not None and not issubclass(kind, Exception)
-        await opening.end(self._state, interrupted=interrupted)
+    interrupted = kind is not None and not issubclass(kind, Exception)
+    await opening.end(state, interrupted=interrupted)
 
 
 _Given = ParamSpec("_Given")

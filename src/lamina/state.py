@@ -33,8 +33,8 @@ from lamina.flags import Flags
 from lamina.ledger import edits, tokens
 from lamina.ledger.folding import Folding
 from lamina.ledger.record import Ledger
+from lamina.ledger.tokens import Margins, Window
 from lamina.ledger.view import Projection, Row
-from lamina.ledger.window import Margins, Window
 from lamina.local.session_facts import SessionReader
 from lamina.messages import Block, Json, Origin, Purpose, Request, Response, Usage
 from lamina.ports import (

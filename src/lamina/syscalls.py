@@ -189,3 +189,14 @@ class Inotify:
             number, _, _, length = _REPORT.unpack_from(data)
             yield number, os.fsdecode(data[_REPORT.size : _REPORT.size + length].rstrip(b"\0"))
             data = data[_REPORT.size + length :]
+
+
+def is_alive(process: int) -> bool:
+    """Does a process of this number run? One of another user's does too."""
+    try:
+        os.kill(process, 0)
+    except PermissionError:
+        return True
+    except (ProcessLookupError, OverflowError):
+        return False
+    return True

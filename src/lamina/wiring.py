@@ -28,7 +28,6 @@ from lamina.ports import (
     Ask,
     Clock,
     HookName,
-    HookResult,
     Hooks,
     MemoryStore,
     Model,
@@ -213,12 +212,7 @@ async def make_deps(
         toolbox=toolbox,
         hooks=_make_hooks(config, options.hooks, transcript, emit),
         clock=options.clock,
-        spend=Spend(
-            config.own_home / "spend",
-            daily_cap=config.float("spend.daily_cap"),
-            layer_caps=config.table("spend.layer_caps"),
-            prices=config.table("prices"),
-        ),
+        spend=Spend.of(config),
         folder=transcript.with_suffix(""),
         transcript=transcript,
         session_id=transcript.stem,
@@ -252,19 +246,6 @@ async def _connect_servers(config: Config, emit: Emit, stack: AsyncExitStack) ->
     from lamina.tools.mcp_client import connect
 
     return await connect(servers, stack, emit)
-
-
-async def join_servers(deps: Deps, emit: Emit) -> Sequence[Tool]:
-    """Puts the tools of MCP servers that answered since the last time into the toolbox."""
-    if deps.servers is None:
-        return ()
-    joined = await deps.servers.arrived(deps.config.float("mcp.wait_seconds"))
-    for tool in joined:
-        try:
-            deps.toolbox.add(tool)
-        except UsageError as error:
-            emit(Warned(str(error)))
-    return joined
 
 
 def make_memory(
@@ -344,17 +325,6 @@ def _add_memory_tools(
     return memory_index, guard
 
 
-class SessionHooks:
-    """Tells every hook which session it is about."""
-
-    def __init__(self, hooks: Hooks, session: Json) -> None:
-        self._hooks = hooks
-        self._session = session
-
-    async def run(self, hook: HookName, payload: Json, *, match: str = "") -> HookResult:
-        return await self._hooks.run(hook, {**self._session, **payload}, match=match)
-
-
 def _make_hooks(
     config: Config, callables: Mapping[HookName, Any], transcript: Path, emit: Emit
 ) -> Hooks:
@@ -369,7 +339,7 @@ def _make_hooks(
         functions = list(cast("Sequence[Any]", given)) if several else [given]
         chosen.setdefault(name, []).extend(FunctionHook(function) for function in functions)
     session: Json = {"session_id": transcript.stem, "transcript_path": str(transcript)}
-    return SessionHooks(HookSet(chosen, config.project, emit, os.environ), session)
+    return HookSet(chosen, config.project, emit, os.environ, session)
 
 
 def sandbox_profile(config: Config) -> Literal["full", "workspace", "read-only"]:

@@ -8,7 +8,7 @@ import pytest
 
 from lamina.cache.prices import checked_on, cost, plain_name, price_of
 from lamina.errors import SettingsError
-from lamina.ledger.window import model_table
+from lamina.ledger.tokens import model_table
 from lamina.messages import Usage
 
 MILLION = 1_000_000

@@ -21,7 +21,6 @@ from lamina.ledger.record import blocks_of_entry
 from lamina.memories import Evidence
 from lamina.memory.file_store import FileStore
 from lamina.memory.gate import GateContext
-from lamina.memory.undo import undo
 from lamina.models.scripted import ScriptedModel, Step
 from lamina.session import Session
 from lamina.testing import a_memory
@@ -102,7 +101,7 @@ def test_plain_words_forget_the_memory_that_is_meant(place: Place, memory: str, 
         assert (recorded.writer, recorded.origin, len(recorded.entries)) == ("agent", "typed", 1)
         [stone] = store.tombstones.all()
         assert stone.kind == "forgotten"
-        undo(store, commit)
+        store.history.undo(commit)
     assert files(place) == {"project_other.md", "user_one.md"}
 
 
@@ -119,7 +118,7 @@ def test_of_a_memory_that_says_two_things_one_stays(place: Place) -> None:
     assert "vim" in say(place, "What do you remember about vim?")
     commit = told.partition("lamina memory undo ")[2].partition("`")[0]
     with FileStore(directory(place)) as store:
-        undo(store, commit)
+        store.history.undo(commit)
     [back] = files(place)
     assert "I live in Oslo" in (directory(place) / back).read_text()
 

@@ -21,7 +21,7 @@ from lamina.cache.spend import Spend, anthropic_usage
 from lamina.cli.main import main
 from lamina.integrations.mcp_calls import Calls
 from lamina.integrations.mcp_stdio import TOOLS
-from lamina.ledger.window import LONG_BETA
+from lamina.ledger.tokens import LONG_BETA
 from lamina.messages import Usage
 
 pytestmark = [pytest.mark.spec("I7"), pytest.mark.spec("L4.1")]

@@ -26,7 +26,7 @@ from lamina.config import load
 from lamina.conversation.bodies import ANTHROPIC, FORMS, Form
 from lamina.conversation.kept import Conversations
 from lamina.integrations.mcp_calls import Calls
-from lamina.ledger.window import LONG_BETA, LONG_SUFFIX
+from lamina.ledger.tokens import LONG_BETA, LONG_SUFFIX
 from lamina.messages import Usage, dicts
 
 if TYPE_CHECKING:

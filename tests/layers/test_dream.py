@@ -31,7 +31,6 @@ from lamina.memories import Memory
 from lamina.memory.file_store import FileStore
 from lamina.memory.index import LOADED_BYTES, LOADED_LINES, pointers_of
 from lamina.memory.topics import new_topic
-from lamina.memory.undo import undo
 from lamina.models.scripted import ScriptedModel, Step
 from lamina.recall.memory_index import USES_FILE, count_uses
 from lamina.session import Session
@@ -373,7 +372,7 @@ def test_one_undo_brings_everything_back_and_the_next_dream_leaves_it(place: Pla
         store = store_of(session)
         before = contents(store)
         done = await dream.run(session.state)
-        undo(store, done.commit)
+        store.history.undo(done.commit)
         assert contents(store) == before
         DreamRecord(store.state).take_back({p: c for p, c in before.items() if p != "MEMORY.md"})
         assert (await dream.run(session.state)).status == "nothing"

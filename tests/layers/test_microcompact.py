@@ -20,7 +20,7 @@ from lamina.config import load
 from lamina.layers.microcompact import CLEARED, LAYER, api_management, old_results
 from lamina.ledger import edits
 from lamina.ledger.record import Ledger
-from lamina.ledger.window import Window
+from lamina.ledger.tokens import Window
 from lamina.messages import Json, dicts, tool_result
 from lamina.models.scripted import ScriptedModel, Step
 from lamina.ports import Capabilities

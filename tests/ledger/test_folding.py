@@ -11,9 +11,10 @@ from tests.examples import examples
 from tests.ledger.strategies import play, steps
 
 from lamina.ledger import edits
+from lamina.ledger.edits import block_id
 from lamina.ledger.folding import Folded, Folding, foldable_text, label_of, with_text
 from lamina.ledger.record import Ledger
-from lamina.ledger.spans import block_id, expand, whole_text
+from lamina.ledger.spans import expand, whole_text
 from lamina.ledger.view import Projection
 from lamina.messages import Json, tool_use
 

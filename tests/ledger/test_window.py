@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lamina.ledger.window import (
+from lamina.ledger.tokens import (
     LONG_BETA,
     Window,
     bare_name,

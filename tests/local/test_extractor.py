@@ -17,9 +17,9 @@ from tests.examples import examples
 from lamina.local.extractor import extract, said_again
 from lamina.local.finding import ASKED, CORRECTED
 from lamina.memories import Evidence, Proposal, Verdict
+from lamina.memory import in_their_words
 from lamina.memory.gate import GateContext, decide
 from lamina.messages import Origin
-from lamina.tools.memory_guard import in_their_words
 
 NOW = datetime(2026, 3, 4, 10, 15, tzinfo=UTC)  # a Wednesday
 DATA = Path(__file__).parents[2] / "bench" / "data"

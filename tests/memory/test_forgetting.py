@@ -16,7 +16,6 @@ from lamina.memory.file_store import FileStore
 from lamina.memory.forgetting import forget, keep_away, meant, not_forgotten
 from lamina.memory.removal import parted
 from lamina.memory.review import attribute
-from lamina.memory.undo import undo
 from lamina.testing import a_memory
 from lamina.text.asks import ForgetWish, asks_to_forget, forget_wish
 from lamina.text.wording import content_stems
@@ -323,7 +322,7 @@ def test_a_part_goes_in_one_step_that_can_be_taken_back(store: FileStore) -> Non
     with pytest.raises(GateRefused, match="forgotten"):
         store.write(replace(again, body="I live in Oslo."))
     commit = done.sentence.partition("lamina memory undo ")[2].partition("`")[0]
-    undo(store, commit)
+    store.history.undo(commit)
     assert store.read(BOTH.path).body == BOTH.body
     assert store.files.read("user_use_vim.md") is None
     assert "(user_use_vim_live_oslo.md)" in store.index().text
@@ -394,7 +393,7 @@ def test_forgetting_says_what_went_and_how_to_take_it_back(store: FileStore) -> 
     assert store.tombstones.all()
     commit = done.sentence.partition("lamina memory undo ")[2].partition("`")[0]
     store.remember(a_memory("later.md", body="Written since, of something else."))
-    assert "user_tabs.md" in undo(store, commit)
+    assert "user_tabs.md" in store.history.undo(commit)
     assert store.read("user_tabs.md").body == TABS.body
     assert "(user_tabs.md)" in store.index().text
     assert store.tombstones.all() == []
@@ -437,7 +436,7 @@ def test_what_a_tool_removes_by_itself_is_forgotten_by_the_agent(store: FileStor
     for writer in ("extraction", "dream"):
         with pytest.raises(GateRefused, match="removed by the agent"):
             store.write(replace(HERON, path="project_server.md", writer=writer))  # type: ignore[arg-type]
-    undo(store, commit.id)
+    store.history.undo(commit.id)
     assert store.read("project_heron.md").body == HERON.body
     assert store.tombstones.all() == []
 

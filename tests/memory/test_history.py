@@ -20,7 +20,6 @@ from lamina.memory.commits import blame, diff_text, users_word
 from lamina.memory.file_store import FileStore
 from lamina.memory.history import History
 from lamina.memory.scan import nothing_new
-from lamina.memory.undo import restore, undo
 from lamina.testing import a_memory
 
 pytestmark = pytest.mark.spec("M9")
@@ -138,12 +137,12 @@ def test_any_commit_can_be_undone_and_later_changes_stay(store: FileStore) -> No
     store.write(a_memory("a.md", body=base.body.replace("line 9", "LINE 9")), base=base)
     store.catch_up()
     middle = [commit.id for commit in store.journal.history.log("a.md")][1]
-    assert undo(store, middle[:10]) == ["a.md"]
+    assert store.history.undo(middle[:10]) == ["a.md"]
     assert store.read("a.md").body == body.replace("line 9", "LINE 9")
     store.catch_up()
     newest = next(store.journal.history.log())
     assert newest.marks["Undoes"] == middle
-    undo(store, newest.id)
+    store.history.undo(newest.id)
     assert "LINE 2" in store.read("a.md").body
 
 
@@ -154,7 +153,7 @@ def test_undoing_what_was_changed_again_is_a_conflict_and_changes_nothing(store:
     store.catch_up()
     middle = list(store.journal.history.log("a.md"))[1].id
     with pytest.raises(Conflict, match="changed again"):
-        undo(store, middle)
+        store.history.undo(middle)
     assert store.read("a.md").body == "three"
 
 
@@ -164,11 +163,11 @@ def test_undoing_a_creation_removes_and_undoing_a_forgetting_restores(store: Fil
     store.forget("a.md")
     store.catch_up()
     forget, create = (commit.id for commit in store.journal.history.log())
-    assert undo(store, forget) == ["MEMORY.md", "a.md"]
+    assert store.history.undo(forget) == ["MEMORY.md", "a.md"]
     assert store.read_bytes("a.md") == content
     assert "(a.md)" in store.index().text
     assert store.tombstones.all() == []
-    undo(store, create)
+    store.history.undo(create)
     assert list(store.list()) == []
     assert store.index().text == ""
 
@@ -178,17 +177,17 @@ def test_an_earlier_version_can_be_restored(store: FileStore) -> None:
     store.write(a_memory("a.md", body="second version"), base=store.read("a.md"))
     store.catch_up()
     first = list(store.journal.history.log("a.md"))[-1].id
-    restore(store, "a.md", first)
+    store.history.restore("a.md", first)
     assert store.read("a.md").body == "first version"
     with pytest.raises(UsageError, match="did not exist"):
-        restore(store, "b.md", first)
+        store.history.restore("b.md", first)
 
 
 def test_a_commit_that_is_not_there_is_named(store: FileStore) -> None:
     store.remember(a_memory("a.md"))
     for wrong in ("zz", "ffffffff", ""):
         with pytest.raises(UsageError, match="commit"):
-            undo(store, wrong)
+            store.history.undo(wrong)
 
 
 @pytest.mark.parametrize("damage", ["head", "objects", "truncated", "deleted", "a file", "config"])
@@ -357,7 +356,7 @@ def test_any_commit_can_be_undone_though_the_index_went_on(store: FileStore) -> 
         store.remember(a_memory(f"{name}.md", name=name, body=f"All about {name} {name}ville."))
     store.catch_up()
     first = list(store.journal.history.log())[-1].id
-    undo(store, first)
+    store.history.undo(first)
     assert [memory.path for memory in store.list()].count("alpha.md") == 0
     index = (store.directory / "MEMORY.md").read_text()
     assert [line.partition("(")[2].partition(")")[0] for line in index.splitlines()] == [
@@ -365,7 +364,7 @@ def test_any_commit_can_be_undone_though_the_index_went_on(store: FileStore) -> 
         "gamma.md",
     ]
     store.catch_up()
-    undo(store, next(store.journal.history.log()).id)
+    store.history.undo(next(store.journal.history.log()).id)
     assert (store.directory / "alpha.md").exists()
     assert "(alpha.md)" in (store.directory / "MEMORY.md").read_text()
 
@@ -379,7 +378,7 @@ def test_undoing_the_undo_of_a_forgetting_forgets_for_good_again(store: FileStor
     store.forget("port.md")
     for _ in range(2):  # the memory is back, then it is gone again
         store.catch_up()
-        undo(store, next(store.journal.history.log()).id)
+        store.history.undo(next(store.journal.history.log()).id)
     assert not (store.directory / "port.md").exists()
     with pytest.raises(GateRefused, match="had this forgotten"):
         store.remember(dataclasses.replace(memory, writer="extraction"))
@@ -396,7 +395,7 @@ def test_saying_again_what_was_forgotten_and_undoing_that_leaves_it_forgotten(
     store.forget("port.md")
     store.remember(memory)
     store.catch_up()
-    undo(store, next(store.journal.history.log()).id)
+    store.history.undo(next(store.journal.history.log()).id)
     with pytest.raises(GateRefused, match="had this forgotten"):
         store.remember(dataclasses.replace(memory, writer="extraction"))
 
@@ -407,10 +406,10 @@ def test_a_pin_goes_with_the_name_when_a_rename_is_undone(store: FileStore) -> N
     store.rename("a.md", "b.md")
     assert store.pinned() == {"b.md"}
     store.catch_up()
-    undo(store, next(store.journal.history.log()).id)
+    store.history.undo(next(store.journal.history.log()).id)
     assert store.pinned() == {"a.md"}
     store.catch_up()
-    undo(store, next(store.journal.history.log()).id)
+    store.history.undo(next(store.journal.history.log()).id)
     assert store.pinned() == {"b.md"}
     assert [commit.subject for commit in store.journal.history.log("b.md")][-1] == "remember a.md"
 
@@ -420,7 +419,7 @@ def test_the_id_of_something_else_than_a_commit_is_named_as_such(store: FileStor
     store.catch_up()
     blob = git(store, "rev-parse", "HEAD:a.md").strip()
     with pytest.raises(UsageError, match="No commit begins with"):
-        undo(store, blob)
+        store.history.undo(blob)
 
 
 def test_damage_that_only_a_reader_met_ends_with_the_next_write(tmp_path: Path) -> None:
@@ -485,10 +484,10 @@ def test_the_memories_that_were_there_before_the_history_are_not_undone_away(
         store.catch_up()
         first = next(store.journal.history.log())
         with pytest.raises(UsageError, match="when the history began"):
-            undo(store, first.id)
+            store.history.undo(first.id)
         (directory / "a.md").write_text("- newer words\n")
         store.catch_up()
-        undo(store, next(store.journal.history.log()).id)
+        store.history.undo(next(store.journal.history.log()).id)
     assert (directory / "a.md").read_text() == "- old words in a.md\n"
     assert len(list(directory.iterdir())) == 3
 

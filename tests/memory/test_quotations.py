@@ -22,7 +22,6 @@ from lamina.memory.file_store import FileStore
 from lamina.memory.gate import GateContext, decide
 from lamina.memory.review import attribute, inbox_diff
 from lamina.memory.topics import edit_topic, new_topic
-from lamina.memory.undo import last_change, undo
 from lamina.recall.memory_index import MemoryIndex, headed_memories
 from lamina.recall.prefetch import Limits, RecallRequest, recall_now
 from lamina.session import Session
@@ -284,9 +283,9 @@ def test_bringing_a_quotation_back_vouches_for_no_word_of_it(tmp_path: Path) -> 
     with FileStore(tmp_path / "memory", gate=all_read()) as store:
         path = store.remember(wanted(FACT, 1)).path
         store.forget(path)
-        change = last_change(store)
+        change = store.history.last_change()
         assert change is not None
-        undo(store, change.id)
+        store.history.undo(change.id)
         there = store.read_bytes(path)
         bare = edit_topic(there, extra={"quoted_from": None})
         store.write_file(path, bare, writer="agent", base=there, session="s")

@@ -18,7 +18,6 @@ from lamina.memories import Verdict
 from lamina.memory.file_store import FileStore
 from lamina.memory.index import is_index
 from lamina.memory.review import attribute
-from lamina.memory.undo import in_force, last_change, undo
 from lamina.testing import a_memory
 
 pytestmark = pytest.mark.spec("M9")
@@ -56,8 +55,8 @@ def store(directory: Path) -> Iterator[FileStore]:
 
 
 def undo_last(store: FileStore) -> list[str]:
-    commit = last_change(store)
-    return undo(store, commit.id) if commit else []
+    commit = store.history.last_change()
+    return store.history.undo(commit.id) if commit else []
 
 
 FIRST_WRITES: dict[str, Callable[[FileStore], object]] = {
@@ -90,9 +89,9 @@ def test_all_that_is_there_is_adopted_as_one_commit_before_the_first_write(
         assert {one.path: one.after for one in adopted} == FOREIGN
         assert undo_last(store)
         assert contents(directory) == FOREIGN
-        assert last_change(store) is None
+        assert store.history.last_change() is None
         with pytest.raises(UsageError, match="would delete 5 files that Lamina did not write"):
-            undo(store, adoption.id)
+            store.history.undo(adoption.id)
     found = [sorted(one.files) for one in events if isinstance(one, MemoryAdopted)]
     assert found == [sorted(path for path in FOREIGN if path != "MEMORY.md")]
     assert contents(directory) == FOREIGN
@@ -164,13 +163,13 @@ def test_undo_goes_back_step_by_step_and_an_undo_is_redone_by_its_id(store: File
     both = contents(store.directory)
     assert "beta.md" in undo_last(store)
     redo = store.journal.newest_of_ours()
-    assert "beta.md" in undo(store, redo)
+    assert "beta.md" in store.history.undo(redo)
     assert contents(store.directory) == both
     assert "beta.md" in undo_last(store), "what was redone is in force again"
     assert "alpha.md" in undo_last(store)
     assert undo_last(store) == []
     assert contents(store.directory) == FOREIGN
-    assert "beta.md" in undo(store, redo)
+    assert "beta.md" in store.history.undo(redo)
     assert "beta.md" in undo_last(store)
     assert undo_last(store) == []
 
@@ -191,7 +190,7 @@ def test_a_purge_leaves_undone_what_was_undone(store: FileStore) -> None:
     store.remember(a_memory("beta.md", body="Other words on the betas."))
     undo_last(store)
     store.forget("feedback_tone.md", purge_history=True)
-    changes = [one.change for one in in_force(store.journal.history)]
+    changes = [one.change for one in store.history.in_force()]
     subjects = [one.subject for one in changes if one.writer != "outside"]
     assert subjects == ["remember alpha.md"]
     newest = next(one for one in store.journal.history.log() if "Undoes" in one.marks)

@@ -27,9 +27,9 @@ def result(name: str, words: Any) -> Json:
     return {"type": "tool_result", "tool_use_id": name, "content": words}
 
 
-def told(*, repeats: bool = False) -> Rereads:
+def told() -> Rereads:
     """A conversation that read one file and ran one command."""
-    rereads = Rereads(repeats=repeats)
+    rereads = Rereads()
     rereads.add("call-read", call("t1", "Read", file_path="/app/billing.py"), 20)
     rereads.add("read", result("t1", SOURCE), 900)
     rereads.add("call-ls", call("t2", "Bash", command="ls -l /app"), 20)
@@ -64,12 +64,10 @@ def test_a_shell_command_on_the_file_counts_unless_it_reads_it() -> None:
     assert kinds(rereads, call("b", "Bash", command="sed -n 1,9p /app/billing.py")) == []
 
 
-def test_a_call_that_reads_it_itself_is_no_extra_unless_asked_for() -> None:
-    again = call("r", "Read", file_path="/app/billing.py")
-    for repeats, charged in ((False, []), (True, [("file", "/app/billing.py", 900)])):
-        rereads = told(repeats=repeats)
-        rereads.hide("read")
-        assert kinds(rereads, again) == charged
+def test_a_call_that_reads_it_itself_is_no_extra() -> None:
+    rereads = told()
+    rereads.hide("read")
+    assert kinds(rereads, call("r", "Read", file_path="/app/billing.py")) == []
 
 
 def test_a_newer_view_of_the_file_is_enough() -> None:

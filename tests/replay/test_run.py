@@ -298,12 +298,11 @@ def test_a_first_request_finds_what_others_had_put_into_the_cache() -> None:
     assert replay(recording_of(turns, usages=cold), NonePolicy()).requests[0].usage.cache_read == 0
 
 
-def test_the_life_of_the_cache_is_the_recorded_one_unless_another_is_given() -> None:
+def test_the_life_of_the_cache_is_the_recorded_one() -> None:
     recording = reading_session(3)
     hour = [replace(r, time=1000.0 * n, ttl=3600.0) for n, r in enumerate(recording.requests)]
     recording = replace(recording, requests=hour)
     assert replay(recording, NonePolicy()).requests[1].usage.cache_read > 0
-    assert replay(recording, NonePolicy(), ttl=300).requests[1].usage.cache_read == 0
     short = replace(recording, requests=[replace(r, ttl=0.0) for r in hour])
     assert replay(short, NonePolicy()).requests[1].usage.cache_read == 0
 
@@ -327,7 +326,8 @@ def test_a_policys_own_calls_are_charged_to_it() -> None:
 def test_a_gap_longer_than_the_life_of_the_cache_writes_all_again() -> None:
     recording = recording_of([([text("a" * 9000)], [text("b")])] * 3, gap=301)
     assert replay(recording, NonePolicy()).usage.cache_read == 0
-    assert replay(recording, NonePolicy(), ttl=3600).usage.cache_read > 0
+    hour = [replace(request, ttl=3600.0) for request in recording.requests]
+    assert replay(replace(recording, requests=hour), NonePolicy()).usage.cache_read > 0
 
 
 def test_model_and_prices_can_be_overridden_and_a_guess_is_marked() -> None:

@@ -275,6 +275,10 @@ class Account:
             self._alone = max(self._alone, written_at(entry) + self.rates.life)
             self.warm_until = max(self.warm_until, self._alone)
 
+    def cold(self, now: float) -> bool:
+        """Has the cache of earlier requests run out?"""
+        return self.requests > 0 and now > self.warm_until
+
     def _beside(self, now: float, paid: Json) -> None:
         """A call beside the conversation; one that reads its prompt keeps the cache."""
         price, life = float(paid.get("price") or 0.0), float(paid.get("kept") or 0.0)

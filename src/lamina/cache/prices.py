@@ -11,7 +11,7 @@ from functools import cache, lru_cache
 from typing import Any
 
 from lamina.errors import SettingsError
-from lamina.ledger.window import ModelRow, capabilities, model_table
+from lamina.ledger.tokens import ModelRow, capabilities, model_table
 from lamina.messages import Usage
 
 # Models that run here, or not at all: no bill.

@@ -15,13 +15,16 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
 from lamina.cache.prices import cost, price_of
 from lamina.ledger.places import open_to_append
 from lamina.messages import BACKGROUND, Json, Usage, as_list, as_object, dicts
+
+if TYPE_CHECKING:
+    from lamina.config import Config
 
 MOST = 1e9  # dollars that one call can't cost
 
@@ -43,6 +46,16 @@ class Spend:
         self._prices = prices
         self._today: tuple[str, int, dict[str, float]] = ("", 0, {})
         self.problem = ""  # why the last booking is not on disk
+
+    @classmethod
+    def of(cls, config: Config) -> Spend:
+        """As the settings have it."""
+        return cls(
+            config.own_home / "spend",
+            daily_cap=config.float("spend.daily_cap"),
+            layer_caps=config.table("spend.layer_caps"),
+            prices=config.table("prices"),
+        )
 
     def book(
         self,

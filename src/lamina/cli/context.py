@@ -33,8 +33,8 @@ from lamina.config import Config
 from lamina.flags import Flags
 from lamina.ledger import log, tokens
 from lamina.ledger.record import Ledger
+from lamina.ledger.tokens import Window, capabilities, window_of
 from lamina.ledger.view import Projection, Row
-from lamina.ledger.window import Window, capabilities, window_of
 from lamina.messages import Json, Usage, dicts
 from lamina.ports import Capabilities
 

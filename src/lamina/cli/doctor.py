@@ -34,7 +34,7 @@ from lamina.config import KEYS, Config, defaults, find_home
 from lamina.errors import LaminaError, UsageError
 from lamina.layers.dream.record import days_waiting
 from lamina.local import embedder
-from lamina.memory import memory_place
+from lamina.memory import place_of
 from lamina.ports import Clock, SystemClock
 from lamina.tools import grep
 from lamina.tools.sandbox import available
@@ -260,18 +260,8 @@ def _locks(file: Path) -> str:
 def check_memory(config: Config) -> Check:
     if not config.bool("memory.enabled"):
         return Check("memory", "warn", f"switched off by {config.source('memory.enabled')}")
-
-    by_variable = config.source("memory.directory").kind == "environment"
-    chosen = config.str("memory.directory")
     try:
-        place = memory_place(
-            config.home,
-            config.project,
-            environment=chosen if by_variable else "",
-            setting="" if by_variable else chosen,
-            remote=config.str("memory.remote_directory") if config.bool("remote") else "",
-            claude=config.claude,
-        )
+        place = place_of(config)
     except LaminaError as error:
         return Check("memory", "fail", str(error))
     if not place.directory.exists():

@@ -31,6 +31,7 @@ from lamina.memories import Proposal, Verdict
 
 if TYPE_CHECKING:
     from lamina.config import Config
+    from lamina.ledger.record import Ledger
     from lamina.ports import MemoryStore
 
 EXAMPLES = """
@@ -134,16 +135,22 @@ def _every(args: argparse.Namespace, config: Config, files: Sequence[Path]) -> d
 def _by_rules(config: Config, file: Path) -> dict[str, Any]:
     """From another agent's session: its record is not ours to fork, so the local rules serve."""
     from lamina.layers import extraction
-    from lamina.wiring import make_memory
 
-    store = make_memory(config, file, lambda _: None)
-    if store is None:
-        raise UsageError("There is no place for memories here. `lamina doctor` says more.")
     said = [entry for entry in log.read(file).entries if entry["kind"] == "message"]
-    with store:
+    with _store(config, file) as store:
         daily = config.bool("memory.daily_log")
         done = extraction.save_by_rules(store, said, file.stem, time.time(), daily=daily)
     return {"session": file.stem, **picked(done, _TOLD)}
+
+
+def _store(config: Config, file: Path, ledger: Ledger | None = None) -> MemoryStore:
+    """The memory, which is told what was said in this session."""
+    from lamina.wiring import make_memory
+
+    store = make_memory(config, file, lambda _: None, ledger)
+    if store is None:
+        raise UsageError("There is no place for memories here. `lamina doctor` says more.")
+    return store
 
 
 def _verdict(store: MemoryStore, proposal: Proposal) -> Verdict:
@@ -169,15 +176,10 @@ def _show(args: argparse.Namespace, config: Config, files: Sequence[Path]) -> No
 def _proposed(config: Config, file: Path) -> dict[str, Any]:
     from lamina.layers import extraction
     from lamina.ledger.record import Ledger
-    from lamina.tools.memory_guard import in_their_words
-    from lamina.wiring import make_memory
+    from lamina.memory import in_their_words
 
-    entries = log.read(file).entries
-    ledger = Ledger.of(entries)
-    store = make_memory(config, file, lambda _: None, ledger)
-    if store is None:
-        raise UsageError("There is no place for memories here. `lamina doctor` says more.")
-    with store:
+    ledger = Ledger.of(log.read(file).entries)
+    with _store(config, file, ledger) as store:
         new = extraction.after_cursor(ledger)
         found = extraction.proposals(new, file.stem, time.time())
         said = [in_their_words(store, proposal) for proposal in found]

@@ -31,7 +31,7 @@ from lamina.layers import extraction, notes, pauses, recall
 from lamina.ledger import edits, spans
 from lamina.ledger.log import PARENT, LogFile, encode
 from lamina.ledger.record import blocks_of_entry
-from lamina.ledger.window import capabilities
+from lamina.ledger.tokens import capabilities
 from lamina.messages import Block, Json, Message, Usage, as_list, as_object, dicts, text_of
 from lamina.ports import NoBackground, Tool, ToolContext, ToolOutcome, ToolSpec
 from lamina.recall.prefetch import Limits, RecallRequest, attachments, question_in, recall_now
@@ -203,12 +203,7 @@ class Conversations:
         self._folds_only = _without(self._flags, _TAKE_OUT)
         self._lineages, self._lock = Lineages(folder / "index"), Lock()
         self._known: dict[str, Kept] = {}  # in the order of use
-        self.spend = Spend(
-            config.own_home / "spend",
-            daily_cap=config.float("spend.daily_cap"),
-            layer_caps=config.table("spend.layer_caps"),
-            prices=config.table("prices"),
-        )
+        self.spend = Spend.of(config)
 
     def changes(self, asked: Asked) -> Changes:
         """What to send instead of a request, which is now taken to be sent."""

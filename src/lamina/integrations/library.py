@@ -153,7 +153,7 @@ class Memory:
         model's: `typed` are then the messages that the person typed, and what they don't bear out
         waits. GateRefused says why something can't be saved.
         """
-        from lamina.tools.memory_guard import in_their_words
+        from lamina.memory import in_their_words
 
         proposal = proposed(
             text,

@@ -19,9 +19,9 @@ from lamina.flags import Flags
 from lamina.ledger import edits
 from lamina.ledger.places import RESULTS, write_private
 from lamina.ledger.record import Ledger
-from lamina.ledger.spans import block_id, whole_text
+from lamina.ledger.spans import whole_text
+from lamina.ledger.tokens import Window
 from lamina.ledger.view import Row
-from lamina.ledger.window import Window
 from lamina.messages import Block, Json, Response, as_list, as_object, dicts
 from lamina.ports import Capabilities, ToolSpec
 from lamina.state import OldResults, State
@@ -123,7 +123,7 @@ def _replace(state: State, old: list[Row], why: str) -> int:
 
 
 def _marker(state: State, entry: Json, number: int) -> str:
-    name = block_id(entry, number)
+    name = edits.block_id(entry, number)
     if state.expands:
         return MARKER.format(name)
     path = state.deps.folder / RESULTS / f"{name}.txt"

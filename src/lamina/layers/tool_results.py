@@ -24,7 +24,6 @@ from lamina.events import LayerActed, Warned
 from lamina.ledger import edits
 from lamina.ledger.folding import Folding, foldable_text, label_of, said_in, with_text
 from lamina.ledger.places import RESULTS, write_private
-from lamina.ledger.spans import block_id
 from lamina.ledger.view import Row
 from lamina.messages import Block, Json, as_list, as_object, dicts, text_of, tool_result
 from lamina.state import FoldedView, MovedResult, State
@@ -72,7 +71,7 @@ def fold(state: State) -> None:
             view.calls[str(row.block.get("id"))] = row.block
         elif row.entry >= fresh and _may_fold(state, view, row, entry):
             words = foldable_text(block)
-            name = block_id(entry, row.number) if state.expands else ""
+            name = edits.block_id(entry, row.number) if state.expands else ""
             found = view.folding.fold(words, name, lambda key: _stands(state, view, key))
             if found is not None:
                 block = with_text(block, found.text)
@@ -233,7 +232,7 @@ def _store(state: State, result: _Result) -> int:
     """Write the whole result to disk; return by how much the message changed."""
     call = str(result.row.block.get("tool_use_id"))
     file = call if _PLAIN_ID.fullmatch(call) else hashlib.sha256(call.encode()).hexdigest()[:32]
-    name = block_id(state.ledger.entries[result.row.entry], result.row.number)
+    name = edits.block_id(state.ledger.entries[result.row.entry], result.row.number)
     failed = bool(result.row.block.get("is_error"))
     words = kept(state, file, result.text, failed=failed, name=name if state.expands else "")
     if words == result.text:

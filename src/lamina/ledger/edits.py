@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from lamina._version import __version__
-from lamina.messages import Block, Json, Message, Origin, Purpose, Role, Usage, blocks_of
+from lamina.messages import Block, Json, Message, Origin, Purpose, Role, Usage, blocks_of, dicts
 
 
 def written_at(entry: Mapping[str, Any], unknown: float = 0.0) -> float:
@@ -28,6 +28,13 @@ def written_at(entry: Mapping[str, Any], unknown: float = 0.0) -> float:
         return datetime.fromisoformat(str(entry.get("ts"))).timestamp()
     except ValueError:
         return unknown
+
+
+def block_id(entry: Json, number: int) -> str:
+    """The id by which `expand` gives this block of an entry back."""
+    name, blocks = str(entry["uuid"])[:8], dicts(entry.get("content"))
+    alone = len(blocks) == 1 and blocks[0].get("type") == "tool_result"
+    return name if alone else f"{name}.{number + 1}"
 
 
 def session(name: str, project: Path) -> Json:

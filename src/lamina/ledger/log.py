@@ -220,6 +220,13 @@ def latest(folder: Path) -> str | None:
     return used.stem if used else None
 
 
+def drop_empty(path: Path) -> None:
+    """A session that could not begin leaves nothing to go on with."""
+    with contextlib.suppress(OSError):
+        if path.is_file() and path.stat().st_size == 0:
+            path.unlink()
+
+
 class LogFile:
     """A session's file, open for its one writer."""
 

@@ -438,13 +438,14 @@ def blocks_of_entry(entry: Json) -> Said:
     origins = cast("list[Origin]", entry.get("origins") or [])
     said: list[tuple[Origin, str]] = []
     for block, origin in zip(content, origins, strict=False):
-        words = _text(block)
+        words = text_in(block)
         if words.strip():
             said.append(("tool" if block.get("type") == "tool_result" else origin, words))
     return tuple(said)
 
 
-def _text(block: Block) -> str:
+def text_in(block: Block) -> str:
+    """Of a text or a result; other blocks have none."""
     if block.get("type") == "text":
         return str(block.get("text") or "")
     if block.get("type") == "tool_result":

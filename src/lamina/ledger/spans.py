@@ -107,13 +107,6 @@ def tail_border(
 # ---- what a span says
 
 
-def block_id(entry: Json, number: int) -> str:
-    """The id by which `expand` gives this block of an entry back."""
-    name, blocks = str(entry["uuid"])[:8], dicts(entry.get("content"))
-    alone = len(blocks) == 1 and blocks[0].get("type") == "tool_result"
-    return name if alone else f"{name}.{number + 1}"
-
-
 def expand(projection: Projection, name: str) -> str:
     """The text behind an id as the view shows it: a result or another block byte for byte, an entry,
     or all entries of a fold. The id of a tool call stands for its result."""

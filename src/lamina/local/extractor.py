@@ -17,20 +17,21 @@ from itertools import groupby
 from typing import Any, NamedTuple
 
 from lamina.local import finding
-from lamina.local.facts import (
+from lamina.local.finders import (
     ASKS_FOR_HELP,
     MYSELF,
+    POLITE_ORDER,
     correction,
     date_that_matters,
     fitting,
     role,
+    rule,
     telling,
     wish,
 )
+from lamina.local.finders import confirmation as confirmed
 from lamina.local.finding import Find
 from lamina.local.judge import anchored, completed, judged, may_last, opinion, weighed
-from lamina.local.rules import POLITE_ORDER, rule
-from lamina.local.rules import confirmation as confirmed
 from lamina.memories import MEMORY_TYPES, Evidence, MemoryType, Proposal
 from lamina.memory import file_name, free_names
 from lamina.text.asks import classify, declines
@@ -213,7 +214,11 @@ def _finds_in(message: list[Sentence], foreign: str) -> list[Find]:
     declined = max((n for n, one in enumerate(message) if declines(one.plain)), default=-1)
     message = message[declined + 1 :]
     whole = " ".join(sentence.plain for sentence in message)
-    if not message or SARCASM.search(whole) or any(_imagined(sentence) for sentence in message):
+    if (
+        not message
+        or SARCASM.search(whole)
+        or any(classify(sentence.plain).imagines for sentence in message)
+    ):
         return []
     confirmation = confirmed(message, foreign)
     if confirmation and any(_wished(message, place) for place in range(len(message))):
@@ -346,10 +351,6 @@ def _clauses(sentence: Sentence) -> list[Sentence]:
             parts.append(replace(sentence, text=text, plain=sentence.plain[start:end]))
         start = joint.end() if joint else end
     return parts if len(parts) > 1 else []
-
-
-def _imagined(sentence: Sentence) -> bool:
-    return classify(sentence.plain).imagines
 
 
 def _proposal(find: Find, session: str) -> Proposal:

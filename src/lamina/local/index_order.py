@@ -16,6 +16,8 @@ from lamina.memory import (
     LOADED_LINES,
     Pointer,
     files_named,
+    joined_lines,
+    lines_in,
     links_of,
     pointer_line,
     resolver,
@@ -76,12 +78,12 @@ def repaired(
     astray = [one for one in astray if one.file.rpartition("/")[0] in folders | {"", "team"}]
     gone = {one.line for one in astray if one.alone and not _only_there(one, memories)}
     lines = _kept_lines(content, gone, {one.line for one in astray if one.alone})
-    for link in links_of(_joined(lines)):
+    for link in links_of(joined_lines(lines)):
         if link.alone and (memory := known.get(resolve(link.file))):
             old = (before or {}).get(memory.path, memory)
             lines[link.line - 1] = _followed(lines[link.line - 1], link, old, memory, labels)
     worth = {path: uses.get(path, 0) - (path in in_vain) for path in known}
-    text, left_out = _filled(_joined(lines), known, labels, worth)
+    text, left_out = _filled(joined_lines(lines), known, labels, worth)
     return TidyIndex(text.decode("utf-8", "surrogateescape"), tuple(astray), tuple(left_out))
 
 
@@ -91,7 +93,7 @@ def _kept_lines(content: bytes, gone: Collection[int], astray: Collection[int]) 
     doubles = {one.line for one in links_of(content) if one.alone}
     seen: set[str] = set()
     kept: list[str] = []
-    for number, line in enumerate(_lines(content), 1):
+    for number, line in enumerate(lines_in(content), 1):
         again = number in doubles and line.rstrip() in seen
         seen.add(line.rstrip())
         if number not in gone and not again:
@@ -134,7 +136,7 @@ def shortened(line: str, link: Pointer, memory: Memory, label: str) -> str:
 
 def long_pointers(index: str) -> list[tuple[str, Pointer]]:
     """Lines about one file that are longer than advised, the longest first."""
-    lines = _lines(_bytes(index))
+    lines = lines_in(_bytes(index))
     found = [
         (lines[one.line - 1], one) for one in links_of(_bytes(index)) if one.alone and one.hook
     ]
@@ -157,11 +159,11 @@ def _filled(
     named = files_named(content, sorted(known))
     unnamed = [path for path in known if path not in named and path.casefold() != _NO_MEMORY]
     missing = sorted(unnamed, key=lambda path: (-worth[path], path))
-    there = {line.rstrip("\r\n") for line in _lines(content)}
+    there = {line.rstrip("\r\n") for line in lines_in(content)}
     lesser = sorted(
         (path for path in named if own[path] in there), key=lambda path: (worth[path], path)
     )
-    rows = LOADED_LINES - len(_lines(content))
+    rows = LOADED_LINES - len(lines_in(content))
     room = LOADED_BYTES - len(content)
     added: list[str] = []
     given_up: list[str] = []
@@ -218,12 +220,3 @@ def _rank(path: str, known: Mapping[str, Memory]) -> tuple[int, str]:
 
 def _bytes(text: str) -> bytes:
     return text.encode("utf-8", "surrogateescape")
-
-
-def _lines(content: bytes) -> list[str]:
-    *lines, rest = content.decode("utf-8", "surrogateescape").split("\n")
-    return [f"{line}\n" for line in lines] + ([rest] if rest else [])
-
-
-def _joined(lines: Sequence[str]) -> bytes:
-    return _bytes("".join(lines))

@@ -16,8 +16,10 @@ from zlib import crc32
 
 from lamina.local import finding
 from lamina.local.embedder import word_vectors
-from lamina.local.facts import (
+from lamina.local.finders import (
+    CHEER,
     CHORE_START,
+    LEANS_BACK,
     LEANS_ON,
     NAMELESS,
     OF_THE_MOMENT,
@@ -25,7 +27,10 @@ from lamina.local.facts import (
     SOURCE_FILE,
     TICKET,
     fitting,
+    is_of_the_moment,
     of_the_task,
+    stands,
+    tells_of_the_user,
 )
 from lamina.local.finding import (
     ASKED,
@@ -39,7 +44,6 @@ from lamina.local.finding import (
     Find,
     content_words,
 )
-from lamina.local.rules import CHEER, LEANS_BACK, is_of_the_moment, stands, tells_of_the_user
 from lamina.memories import MEMORY_TYPES, MemoryType
 from lamina.text.asks import classify
 from lamina.text.cue_words import EMAIL, IDENTIFIER, LANGUAGES, PATH, SARCASM, SYSTEMS, URL, Cues

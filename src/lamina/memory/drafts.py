@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from datetime import date
 from difflib import SequenceMatcher
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -24,12 +25,15 @@ from lamina.memories import (
 )
 from lamina.memory.evidence import TEMPLATE_WORDS
 from lamina.memory.naming import file_name, title_of
-from lamina.memory.topics import edit_topic, new_topic, read_topic
+from lamina.memory.topics import brought_to, edit_topic, read_topic, topic_of
 from lamina.secrets import secrets_in
+from lamina.text.dates import with_absolute_dates
 from lamina.text.wording import fold, sentences
 
 if TYPE_CHECKING:
     from lamina.memory_port import MemoryStore
+
+_EXPLAINS = ("**Why", "**How to apply")
 
 
 class _Edit(NamedTuple):
@@ -154,36 +158,18 @@ def written(
     if current is None:
         if base is not None and not replace:
             raise Conflict(f"{proposal.path} was removed by somebody else. Read the memory again.")
-        return new_topic(
-            name=wanted.name,
-            description=wanted.description,
-            type=wanted.type,
-            body=wanted.body,
-            extra=wanted.extra,
-        )
+        return topic_of(wanted)
     existing = read_topic(proposal.path, current)
     if base is not None and not replace:
-        fitting = merge_memory(base, existing, _keeping_extra(wanted, base))
+        # A proposal that does not mention an extra key does not mean to remove it.
+        wanted = dataclasses.replace(wanted, extra={**base.extra, **wanted.extra})
+        fitting = merge_memory(base, existing, wanted)
         if fitting is None:
             raise Conflict(f"{proposal.path} was changed by somebody else. Read it again.")
         wanted = fitting
     elif not replace and not _says_the_same(existing, wanted):
         raise NameTaken(f"{proposal.path} is another memory already. Give this one another name.")
-    return edit_topic(
-        current,
-        name=wanted.name,
-        description=wanted.description,
-        type=wanted.type,
-        body=wanted.body,
-        extra={
-            key: value for key, value in wanted.extra.items() if existing.extra.get(key) != value
-        },
-    )
-
-
-def _keeping_extra(wanted: Memory, base: Memory) -> Memory:
-    """A proposal that does not mention an extra key does not mean to remove it."""
-    return dataclasses.replace(wanted, extra={**base.extra, **wanted.extra})
+    return brought_to(current, wanted)
 
 
 def goes_on_with(proposal: Proposal, existing: Memory) -> bool:
@@ -303,3 +289,66 @@ def labelled(content: bytes, lines: Collection[str]) -> bytes:
         if found is not None:
             text = text.replace(bare, f"{found[0]} {LABEL}{bare[found.end() :]}", 1)
     return text.encode("utf-8", "surrogateescape")
+
+
+# ---- in whose words
+
+
+def in_their_words(store: MemoryStore, proposal: Proposal, base: Memory | None = None) -> Proposal:
+    """A memory of the user's word, named and described by their own sentence, whatever a model
+    called it; where the model worded it anew, or a fact would not speak, their whole sentences
+    stand there instead, if that is what keeps it from being taken. What explains it stays, and so do
+    the lines of `base`, the memory that it changes."""
+    if base is None:
+        return _worded(store, proposal)
+    standing = {*filter(None, map(fold, base.body.splitlines()))}
+    lines = proposal.body.splitlines()
+    stays = [line for line in lines if fold(line) in standing]
+    new = "\n".join(line for line in lines if line not in stays)
+    said = _worded(store, replace(proposal, body=new))
+    if said.body == new or fold(said.description) in standing:
+        return proposal  # they said nothing else than what stands there
+    if stays:
+        more = f"{base.description.rstrip('.')}. {said.description}"
+        said = replace(said, name=base.name, description=more)
+    return replace(said, body="\n".join([*stays, said.body]))
+
+
+def _worded(store: MemoryStore, proposal: Proposal) -> Proposal:
+    if proposal.type not in ("user", "feedback", "project") or not proposal.evidence:
+        return proposal
+    lines = [line.strip() for line in proposal.body.splitlines() if line.strip()]
+    explained = [line for line in lines if line.startswith(_EXPLAINS)]
+    rule = " ".join(one for one in lines if one not in explained) or proposal.description
+    # A fact may be worded by anybody, as long as it only restates theirs.
+    fact = proposal.type == "project"
+    if fact and store.judge_among(proposal, (), "").speaks:
+        return proposal
+    ways = [] if fact else [_called(proposal, rule, proposal.body)]
+    asked = replace(proposal, type="user") if fact else proposal
+    if theirs := store.judge_among(asked, (), "").theirs:
+        said = fold(" ".join(theirs))  # what it says itself is not explained again
+        more = [one for one in explained if fold(one.rpartition(":**")[2]) not in said]
+        item = "- " if len(theirs) > 1 else ""  # in one text they would speak of each other
+        bodies: tuple[list[str], ...] = (["", *more] if more else [], [])
+        ways += [
+            _called(proposal, words[0], "\n".join([*(f"{item}{one}" for one in words), *more, ""]))
+            for words in ([_with_days(proposal, theirs), theirs] if fact else [theirs])
+            for more in bodies
+        ]
+    taken = (one for one in ways if store.judge_among(one, (), "").speaks)
+    return next(taken, proposal)
+
+
+def _with_days(proposal: Proposal, theirs: Sequence[str]) -> list[str]:
+    """Their words, with the days that they name: a fact is read on another day."""
+    try:
+        said = date.fromisoformat(str(proposal.extra["said"]))
+    except (KeyError, ValueError):
+        return [*theirs]
+    return [with_absolute_dates(one, said) for one in theirs]
+
+
+def _called(proposal: Proposal, said: str, body: str) -> Proposal:
+    said = said.removeprefix("- ").removeprefix("* ")
+    return replace(proposal, name=title_of(said), description=said.rstrip("."), hook="", body=body)

@@ -10,7 +10,7 @@ import dataclasses
 import stat
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -21,11 +21,9 @@ from lamina.events import Emit, Event, MemoryUpdated, Warned
 from lamina.ledger.places import make_private
 from lamina.memories import (
     Change,
-    Commit,
     Evidence,
     Forgotten,
     InboxItem,
-    InForce,
     Meant,
     Memory,
     Note,
@@ -39,7 +37,7 @@ from lamina.memory.gate import GateContext, decide
 from lamina.memory.index import is_index
 from lamina.memory.index_gate import decide_index
 from lamina.memory.journalled import JournalledFiles
-from lamina.memory.paths import claim, memory_place, prepare, team_is_on
+from lamina.memory.paths import claim, place_of, prepare, team_is_on
 from lamina.memory.scan import nothing_new
 from lamina.ports import Stamp
 
@@ -47,6 +45,7 @@ if TYPE_CHECKING:
     from subprocess import Popen
 
     from lamina.config import Config
+    from lamina.memory.undo import FileHistory
     from lamina.secrets import Rules
 
 
@@ -89,6 +88,9 @@ class FileStore(JournalledFiles):
     @property
     def max_bytes(self) -> int:
         return self.admission.rules.max_bytes
+
+    def judge(self, proposal: Proposal, current: bytes | None, exact: bytes | None) -> Verdict:
+        return self.admission.judge(proposal, current, exact)
 
     def judge_among(self, proposal: Proposal, memories: Sequence[Memory], vouched: str) -> Verdict:
         context = dataclasses.replace(
@@ -220,6 +222,8 @@ class FileStore(JournalledFiles):
 
     @property
     def history(self) -> FileHistory:
+        from lamina.memory.undo import FileHistory
+
         return FileHistory(self)
 
     def newest_change(self, path: str = "") -> str:
@@ -236,13 +240,7 @@ def open_store(
 ) -> FileStore:
     """The project's memory as the settings have it. In a session its directory is made at once and
     changes are recorded in the background; a command makes nothing before it writes."""
-    place = memory_place(
-        config.home,
-        config.project,
-        setting=config.str("memory.directory"),
-        remote=config.str("memory.remote_directory") if config.bool("remote") else "",
-        claude=config.claude,
-    )
+    place = place_of(config)
     if not in_session:
         if place.state.is_dir():
             claim(place)
@@ -338,66 +336,6 @@ def _secret_rules(config: Config) -> Rules | None:
     from lamina.secrets import all_rules
 
     return all_rules([Path(path).expanduser() for path in paths])
-
-
-class FileHistory:
-    """The store's history in git: `ports.MemoryHistory`."""
-
-    def __init__(self, store: JournalledFiles) -> None:
-        self._store = store
-        self._git = store.journal.history
-
-    @property
-    def empty(self) -> bool:
-        return self._git.empty
-
-    def settle(self) -> None:
-        self._store.journal.settle()
-
-    def log(self, path: str = "") -> Iterator[Commit]:
-        return self._git.log(path)
-
-    def find(self, beginning: str) -> str:
-        return self._git.find(beginning)
-
-    def changes(self, commit: str) -> Sequence[Change]:
-        return self._git.changes(commit)
-
-    def content(self, path: str, commit: str) -> bytes | None:
-        return self._git.content(path, commit)
-
-    def versions(self, path: str) -> Sequence[tuple[Commit, bytes | None]]:
-        return self._git.versions(path)
-
-    def in_force(self) -> Sequence[InForce]:
-        from lamina.memory.undo import in_force
-
-        return in_force(self._git)
-
-    def named(self, beginning: str) -> Commit:
-        from lamina.memory.undo import named
-
-        return named(self._store, beginning)
-
-    def last_change(self) -> Commit | None:
-        from lamina.memory.undo import last_change
-
-        return last_change(self._store)
-
-    def effect(self, commit: Commit) -> Sequence[Change]:
-        from lamina.memory.undo import effect
-
-        return effect(self._store, commit)
-
-    def undo(self, commit: str) -> list[str]:
-        from lamina.memory.undo import undo
-
-        return undo(self._store, commit)
-
-    def restore(self, path: str, commit: str) -> Outcome:
-        from lamina.memory.undo import restore
-
-        return restore(self._store, path, commit)
 
 
 def _always(vouched: str, _path: str) -> str:

@@ -28,7 +28,7 @@ from lamina.memory import drafts
 from lamina.memory.index import adding, is_index, renaming
 from lamina.memory.journalled import JournalledFiles
 from lamina.memory.naming import free_names, printable
-from lamina.memory.removal import SAYS_IT, TOUCHES_IT, parted
+from lamina.memory.removal import SAYS_IT, TOUCHES_IT, parted, share
 from lamina.memory.scan import is_memory_path
 from lamina.memory.topics import edit_topic, read_topic
 from lamina.text import wording
@@ -55,23 +55,23 @@ def meant(store: JournalledFiles, wish: str) -> Meant:
     wanted = wording.content_stems(wish) - _EMPTY
     if not wanted:
         return Meant("none")
-    found = [(hit.memory, _share(wanted, _text(hit.memory))) for hit in store.search(wish, _LOOKED_AT)]  # fmt: skip
-    best = max((share for _, share in found), default=0.0)
-    fitting = [one for one, share in found if share == best and _certain(one, share, wish)]
+    found = [(hit.memory, share(wanted, _text(hit.memory))) for hit in store.search(wish, _LOOKED_AT)]  # fmt: skip
+    best = max((said for _, said in found), default=0.0)
+    fitting = [one for one, said in found if said == best and _certain(one, said, wish)]
     if len(fitting) > 1:
         return Meant("several", tuple(fitting))
     if fitting:
         if part := _part(store, fitting[0], wanted):
             return Meant("certain", tuple(fitting), part)
         return Meant("among" if _says_more(fitting[0], wanted) else "certain", tuple(fitting))
-    near = [one for one, share in sorted(found, key=lambda row: -row[1]) if share >= TOUCHES_IT]
+    near = [one for one, said in sorted(found, key=lambda row: -row[1]) if said >= TOUCHES_IT]
     return Meant("near", tuple(near)) if near else Meant("none")
 
 
 def holds(wish: str, text: str) -> bool:
     """Does a text say most of what is to be forgotten?"""
     wanted = wording.content_stems(wish) - _EMPTY
-    return bool(wanted) and _share(wanted, text) >= SAYS_IT
+    return bool(wanted) and share(wanted, text) >= SAYS_IT
 
 
 def _named(store: JournalledFiles, wish: str) -> Memory | None:
@@ -93,17 +93,13 @@ def _text(memory: Memory) -> str:
     return f"{memory.path} {memory.name} {memory.description}\n{memory.body}"
 
 
-def _share(wanted: frozenset[str], text: str) -> float:
-    return len(wanted & wording.content_stems(text)) / len(wanted)
-
-
-def _certain(memory: Memory, share: float, wish: str) -> bool:
+def _certain(memory: Memory, likely: float, wish: str) -> bool:
     """Most words, every name and number, and not the opposite. A file's name that is not there is
     never certain."""
     names = wording.content_stems(" ".join(_NAMES.findall(f" {wish}")))
     said = f"{memory.description}\n{memory.body}"
     return (
-        share >= SAYS_IT
+        likely >= SAYS_IT
         and names <= wording.content_stems(_text(memory))
         and not wish.endswith(".md")
         and not turned_round(wish, [said])
@@ -112,7 +108,7 @@ def _certain(memory: Memory, share: float, wish: str) -> bool:
 
 def _says_more(memory: Memory, wanted: frozenset[str]) -> bool:
     """Is what is meant only a part of it? Not where its name and description are about just that."""
-    if _share(wanted, f"{memory.name} {memory.description}") >= SAYS_IT:
+    if share(wanted, f"{memory.name} {memory.description}") >= SAYS_IT:
         return False
     pieces = [wording.content_stems(one) for one in wording.sentences(memory.body)]
     return sum(len(one) > 1 and not one & wanted for one in pieces) >= _OTHER_THINGS

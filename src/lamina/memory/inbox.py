@@ -13,39 +13,11 @@ from pathlib import Path
 
 import msgspec
 
-from lamina.errors import InboxFull, MemoryStoreError, UsageError
+from lamina.errors import InboxFull, UsageError
 from lamina.memories import InboxItem, Memory, Proposal, Verdict
 from lamina.memory.beneath import Beneath
-from lamina.memory.commits import diff_text
 from lamina.memory.leaks import without_secrets
 from lamina.secrets import Rules
-
-_FILE = "pins.json"
-
-
-class Pins:
-    """Whoever changes them holds the store's lock."""
-
-    def __init__(self, files: Beneath) -> None:
-        self._files = files
-
-    def all(self) -> set[str]:
-        content = self._files.read(_FILE)
-        try:
-            return set(msgspec.json.decode(content, type=list[str])) if content else set()
-        except msgspec.MsgspecError as error:
-            # Taking it for empty would open every pinned memory to anybody.
-            raise MemoryStoreError(
-                f"{self._files.root / _FILE} is damaged: {error}. "
-                "Correct it (a list of paths), or delete it and pin again."
-            ) from error
-
-    def set(self, paths: set[str]) -> None:
-        old = self._files.read(_FILE)
-        new = msgspec.json.encode(sorted(paths))
-        if new != old:
-            self._files.write(_FILE, new, expected=old)
-
 
 MOST = 200  # items that wait
 MOST_BYTES = 10_000_000
@@ -146,8 +118,3 @@ def _said(proposal: Proposal) -> tuple[str, ...]:
     """What two proposals of the same have in common: a tool and extraction write alike, not the same."""
     words = (proposal.path, proposal.body, proposal.description)
     return tuple(" ".join(one.casefold().split()).rstrip(" .!") for one in words)
-
-
-def diff_of(item: InboxItem, current: bytes | None, proposed: bytes | None) -> str:
-    """What accepting the item would change."""
-    return diff_text(item.proposal.path, current, proposed)

@@ -155,7 +155,7 @@ def is_index(path: str) -> bool:
 def pointers_of(content: bytes) -> list[Pointer]:
     """Every pointer line, in order."""
     found: list[Pointer] = []
-    for number, line in enumerate(_lines(content), 1):
+    for number, line in enumerate(lines_in(content), 1):
         if match := _POINTER.match(line):
             found.append(
                 Pointer(
@@ -169,7 +169,7 @@ def links_of(content: bytes) -> list[Pointer]:
     """Every link to a memory in whatever form people write it: in bold, behind a word, several in a
     line, in a table, [[by name]]. Which file is meant by a name, `resolver` says."""
     found: list[Pointer] = []
-    for number, line in enumerate(_lines(content), 1):
+    for number, line in enumerate(lines_in(content), 1):
         links = [link for link in _LINK.finditer(line) if _leads_to_memory(link)]
         plain = [link for link in links if link["file"] is not None]
         item = line.lstrip()[:1] in ("-", "*", "+") or line.lstrip()[:1].isdigit()
@@ -261,7 +261,7 @@ def with_pointer(content: bytes, file: str, title: str, hook: str, *, section: s
 
 def with_pointers(content: bytes, wanted: Iterable[tuple[str, str, str, str]]) -> bytes:
     """The same for many files, each (file, title, hook, section), in one pass."""
-    lines = _lines(content)
+    lines = lines_in(content)
     matches = [_POINTER.match(line) for line in lines]
     known = {_named(match["file"]): n for n, match in reversed([*enumerate(matches)]) if match}
     linked = cache(lambda: {link.file for link in links_of(content)})
@@ -277,40 +277,40 @@ def with_pointers(content: bytes, wanted: Iterable[tuple[str, str, str, str]]) -
         if position > 0 and not lines[position - 1].endswith("\n"):
             lines[position - 1] += end
         lines[position:position] = [line + end for line in new[position]]
-    return _joined(lines)
+    return joined_lines(lines)
 
 
 def without_pointer(content: bytes, *files: str) -> bytes:
     """The index without any line that points at these files; where a line points at others too, or is
     a sentence, only the link goes."""
     gone = frozenset(files)
-    return _joined([_without_link(line, gone) for line in _lines(content)])
+    return joined_lines([_without_link(line, gone) for line in lines_in(content)])
 
 
 def with_renamed(content: bytes, old: str, new: str) -> bytes:
     """The index with pointers to `old` pointing at `new`; titles and hooks stay."""
-    lines = _lines(content)
+    lines = lines_in(content)
     for number, line in enumerate(lines):
         for match in reversed([*_LINK.finditer(line)]):
             if match["file"] is not None and _named(match["file"]) == old:
                 line = line[: match.start("file")] + _link(new) + line[match.end("file") :]  # noqa: PLW2901
         lines[number] = line
-    return _joined(lines)
+    return joined_lines(lines)
 
 
 def without_change(content: bytes, before: bytes, after: bytes) -> bytes:
     """The index without what a change did to it: its new lines go, those that it took come back."""
     # Without their ends: the last line of a file may have got one since.
-    old, new = ([line.rstrip("\r\n") for line in _lines(text)] for text in (before, after))
+    old, new = ([line.rstrip("\r\n") for line in lines_in(text)] for text in (before, after))
     kept = [
         line
-        for line in _lines(content)
+        for line in lines_in(content)
         if line.rstrip("\r\n") in old or line.rstrip("\r\n") not in new
     ]
     there = {line.rstrip("\r\n") for line in kept}
     back = [
         line
-        for line, bare in zip(_lines(before), old, strict=True)
+        for line, bare in zip(lines_in(before), old, strict=True)
         if bare not in new and bare not in there
     ]
     position = _place_for(kept, [_POINTER.match(line) is not None for line in kept], "")
@@ -318,7 +318,7 @@ def without_change(content: bytes, before: bytes, after: bytes) -> bytes:
         kept[position - 1] += _line_end(kept)
     if back and position < len(kept) and not back[-1].endswith("\n"):
         back[-1] += _line_end(kept)
-    return _joined([*kept[:position], *back, *kept[position:]])
+    return joined_lines([*kept[:position], *back, *kept[position:]])
 
 
 def pointer_line(file: str, title: str, hook: str) -> str:
@@ -432,11 +432,12 @@ def _line_end(lines: list[str]) -> str:
     return "\r\n" if lines and lines[0].endswith("\r\n") else "\n"
 
 
-def _lines(content: bytes) -> list[str]:
+def lines_in(content: bytes) -> list[str]:
+    """With their ends, which `joined_lines` puts together again."""
     text = content.decode("utf-8", "surrogateescape")
     *lines, rest = text.split("\n")
     return [f"{line}\n" for line in lines] + ([rest] if rest else [])
 
 
-def _joined(lines: list[str]) -> bytes:
+def joined_lines(lines: Sequence[str]) -> bytes:
     return "".join(lines).encode("utf-8", "surrogateescape")

@@ -7,7 +7,6 @@ steps run in a background thread, or when asked; whoever opens the memory next f
 from __future__ import annotations
 
 import contextlib
-import os
 import shutil
 import threading
 import time
@@ -22,15 +21,13 @@ from lamina.memories import Change, Note
 from lamina.memory.beneath import TEMPORARY_PREFIX, Beneath
 from lamina.memory.drafts import merge_text
 from lamina.memory.history import History, HistoryDamaged
-from lamina.memory.index import INDEX, is_index
+from lamina.memory.index import INDEX, Rework, is_index
 from lamina.memory.intents import Busy, Intent, IntentLog, exclusive
 from lamina.memory.tombstones import Tombstones
+from lamina.syscalls import is_alive
 
 _PAUSE = 0.05  # seconds without a write after which recording begins
 _LATEST = 10.0  # seconds after which it begins even if writes go on
-
-# Given a path and what stands there now: what should stand there after all.
-Rework = Callable[[str, bytes | None], bytes | None]
 
 
 class Journal:
@@ -402,7 +399,7 @@ def _of_dead_processes(state: Path) -> list[Path]:
     in its name."""
     found = [path for at in (state, state / "dream", state / "inbox") for path in at.glob("*")]
     makers = {path: _maker(path.name) for path in found}
-    return [path for path, process in makers.items() if process and not _alive(int(process))]
+    return [path for path, process in makers.items() if process and not is_alive(int(process))]
 
 
 def _maker(name: str) -> str:
@@ -411,16 +408,6 @@ def _maker(name: str) -> str:
     process = last.removeprefix("begin-").partition("-")[0]
     ours = name.startswith(".") or name.endswith(".tmp") or last.startswith("begin-")
     return process if ours and process.isdecimal() else ""
-
-
-def _alive(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except (ProcessLookupError, OverflowError):
-        return False
-    except PermissionError:
-        return True
-    return True
 
 
 def _delete(path: Path) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Literal, Self
@@ -25,7 +25,6 @@ from lamina.memories import (
     Note,
     Outcome,
     Proposal,
-    Verdict,
     Writer,
 )
 from lamina.memory import drafts, index
@@ -33,14 +32,14 @@ from lamina.memory.admission import Admission
 from lamina.memory.beneath import Beneath, parts_of
 from lamina.memory.gate import GateContext
 from lamina.memory.history import finish_interrupted, names_of, purge, purge_copies
-from lamina.memory.inbox import MOST, Inbox, Pins
+from lamina.memory.inbox import MOST, Inbox
 from lamina.memory.index import INDEX, is_index, load_index
 from lamina.memory.journal import Journal, merge_contents
 from lamina.memory.known_memories import KnownMemories, search
 from lamina.memory.leaks import for_index
 from lamina.memory.naming import free_names, printable
 from lamina.memory.scan import Scan, Scanner, first_sight, nothing_new, record_outside
-from lamina.memory.tombstones import Tombstones, ids_of
+from lamina.memory.tombstones import Pins, Tombstones
 from lamina.memory.topics import read_topic
 
 INDEX_READ = 1_000_000
@@ -220,18 +219,10 @@ class JournalledFiles:
 
         `base` is what the writer had read (None: no file).
         """
-        memory = read_topic(path, content)
-        proposal = Proposal(
-            path=path,
-            name=memory.name,
-            description=memory.description,
-            type=memory.type,
-            body=memory.body,
-            extra=memory.extra,
-            writer=writer,
+        proposal = dataclasses.replace(
+            drafts.proposal_of(read_topic(path, content), writer, session),
             evidence=evidence,
             takes_back=takes_back,
-            session=session,
             reason=reason,
             allow_secret=allow_secret,
         )
@@ -288,7 +279,7 @@ class JournalledFiles:
                 after, conflict = content(current), None
             except Conflict as error:  # told only if the gate has nothing to say
                 after, conflict = None, error
-            verdict = self.judge(proposal, current, exact, after=after)
+            verdict = self.admission.judge(proposal, current, exact, after=after)
             if verdict.decision == "inbox":
                 item = self.inbox.add(proposal, verdict, base=base, exact=exact)
                 return drafts.outcome_of(item.proposal.path, verdict, inbox_id=item.id)
@@ -304,36 +295,13 @@ class JournalledFiles:
                 rework = index.adding(shown, verdict.origin, base, quoted)
                 changes.append(self.index_change(path, rework))
             note = drafts.note_of(proposal, verdict, subject or drafts.subject_of(current, path))
-            stones = self.tombstones.lifted_by(proposal, asked=verdict.revives)
+            lifted = self.tombstones.lifted_by(proposal, asked=verdict.revives)
             try:
-                changed = self.journal.apply(changes, note, lifted=ids_of(stones), rework=rework)
+                changed = self.journal.apply(changes, note, lifted=lifted, rework=rework)
             except Conflict as error:
                 raise EditorFaster from error
             self._known.noted(changes)
             return drafts.outcome_of(path, verdict, changed=changed)
-
-    def judge(
-        self,
-        proposal: Proposal,
-        current: bytes | None,
-        exact: bytes | None,
-        *,
-        after: bytes | None = None,
-        unsettled: Collection[str] = (),
-        mtime: float = 0.0,
-        removed: Sequence[Memory] = (),
-    ) -> Verdict:
-        """What the gate says; refusals are raised. `current` is the file before the change, which
-        may be in the directory already when a tool wrote it by itself."""
-        return self.admission.judge(
-            proposal,
-            current,
-            exact,
-            after=after,
-            unsettled=unsettled,
-            mtime=mtime,
-            removed=removed,
-        )
 
     def index_change(self, path: str, rework: index.Rework) -> Change:
         name = index.index_of(path)

@@ -174,6 +174,20 @@ def memory_place(
     return MemoryPlace(directory, own / "memory.lamina", root, chosen_by, home, record_home)
 
 
+def place_of(config: Config) -> MemoryPlace:
+    """Where the settings have it."""
+    by_variable = config.source("memory.directory").kind == "environment"
+    chosen = config.str("memory.directory")
+    return memory_place(
+        config.home,
+        config.project,
+        environment=chosen if by_variable else "",
+        setting="" if by_variable else chosen,
+        remote=config.str("memory.remote_directory") if config.bool("remote") else "",
+        claude=config.claude,
+    )
+
+
 def prepare(place: MemoryPlace) -> str:
     """Make the directory; "" or, where that is not allowed, a sentence for the log.
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -62,12 +61,12 @@ def _section_index(store: MemoryStore, folder: str = "") -> Index:
     return Index(loaded.text, loaded.warning)
 
 
-def first_reminder(config: Config, now: float) -> tuple[str, Instructions]:
+def first_reminder(config: Config, today: str) -> tuple[str, Instructions]:
     """The instruction files and today's date, as one reminder; and what was loaded."""
     found = load(places_for(config))
     instructions = as_reminder(found.loaded).removesuffix(_END).rstrip("\n")
     head = f"{instructions}\n" if instructions else "<system-reminder>"
-    return f"{head}\nToday is {day(now)}.\n{_END}", found
+    return f"{head}\nToday is {today}.\n{_END}", found
 
 
 def reminder_for(config: Config, path: str, known: Collection[str]) -> tuple[str, list[str]]:
@@ -76,14 +75,9 @@ def reminder_for(config: Config, path: str, known: Collection[str]) -> tuple[str
     return as_reminder(found.loaded), [item.path for item in found.loaded]
 
 
-def date_reminder(now: float) -> str:
+def date_reminder(today: str) -> str:
     """For the day after: the first reminder stays as it was."""
-    return f"<system-reminder>\nIt is a new day: today is {day(now)}.\n{_END}"
-
-
-def day(now: float) -> str:
-    """The user's own date."""
-    return f"{datetime.fromtimestamp(now, UTC).astimezone():%A, %Y-%m-%d}"
+    return f"<system-reminder>\nIt is a new day: today is {today}.\n{_END}"
 
 
 Variant = Literal["daily_log", "team", "personal", "off"]

@@ -224,7 +224,7 @@ def parted(memory: Memory, wanted: frozenset[str]) -> Parted | None:
         return None
     if description.gone and not description.left and not all(map(_OWN.match, body.left)):
         return None  # it is about just that, and the rest tells more of it
-    if any(_LEANS.search(one) or _share(wanted, one) >= TOUCHES_IT for one in body.left):
+    if any(_LEANS.search(one) or share(wanted, one) >= TOUCHES_IT for one in body.left):
         return None
     first = body.left[0]
     rest = replace(
@@ -237,7 +237,8 @@ def parted(memory: Memory, wanted: frozenset[str]) -> Parted | None:
     return Parted(rest, "; ".join(body.gone))
 
 
-def _share(wanted: frozenset[str], text: str) -> float:
+def share(wanted: frozenset[str], text: str) -> float:
+    """How many of the words that are meant a text says."""
     return len(wanted & wording.content_stems(text)) / len(wanted)
 
 
@@ -266,7 +267,7 @@ def _of_line(words: str, wanted: frozenset[str]) -> _Split:
     for sentence in wording.sentences(words):
         kept = ""
         for joint, clause in _clauses(sentence):
-            if _share(wanted, clause) >= SAYS_IT:
+            if share(wanted, clause) >= SAYS_IT:
                 line.gone.append(clause.strip(" .!?。！？"))
                 continue
             # "… The flat is near the zoo": behind what goes only what is of somebody's own counts.

@@ -13,26 +13,26 @@ from dataclasses import dataclass
 from lamina.errors import Conflict, GateRefused, MemoryStoreError
 from lamina.memories import Change, Evidence, InboxItem, Note, Outcome, Proposal, Verdict, Writer
 from lamina.memory import drafts
+from lamina.memory.commits import diff_text
 from lamina.memory.header_index import IndexBroken
-from lamina.memory.inbox import diff_of
 from lamina.memory.index import INDEX, is_index
 from lamina.memory.journalled import JournalledFiles
 from lamina.memory.naming import free_names
 from lamina.memory.removal import left_out
 from lamina.memory.scan import LARGEST, blob_id, differences, indexes
-from lamina.memory.tombstones import ids_of
 from lamina.memory.topics import read_topic
 
 
 def inbox_diff(store: JournalledFiles, item: InboxItem) -> str:
     """What accepting the item would change, as a unified diff."""
-    current = store.files.read(item.proposal.path)
+    path = item.proposal.path
+    current = store.files.read(path)
     if item.removes:
-        return diff_of(item, current, None)
-    if current is not None and item.base is None and not is_index(item.proposal.path):
-        there = read_topic(item.proposal.path, current)
-        current = current if drafts.goes_on_with(item.proposal, there) else None
-    return diff_of(item, current, proposed_content(store, item))
+        return diff_text(path, current, None)
+    if current is not None and item.base is None and not is_index(path):
+        goes_on = drafts.goes_on_with(item.proposal, read_topic(path, current))
+        current = current if goes_on else None
+    return diff_text(path, current, proposed_content(store, item))
 
 
 def proposed_content(store: JournalledFiles, item: InboxItem) -> bytes:
@@ -348,7 +348,7 @@ def _judged(
             )
             store.journal.adopt([change], note)
             return Outcome(path, "accept")
-        verdict = store.judge(
+        verdict = store.admission.judge(
             proposal,
             change.before,
             change.after,
@@ -378,9 +378,9 @@ def _judged(
         store.files.write(path, after, expected=change.after)
         change = Change(path, change.before, after)
     subject = drafts.subject_of(change.before, path)
-    stones = store.tombstones.lifted_by(proposal, asked=verdict.revives)
+    lifted = store.tombstones.lifted_by(proposal, asked=verdict.revives)
     note = drafts.note_of(proposal, verdict, subject)
-    store.journal.adopt([change], note, lifted=ids_of(stones))
+    store.journal.adopt([change], note, lifted=lifted)
     return drafts.outcome_of(path, verdict)
 
 

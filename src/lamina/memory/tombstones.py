@@ -1,8 +1,9 @@
-"""Tombstones: what was forgotten must not come back, though nobody keeps what it said.
+"""What the user decided of memories: pins, and tombstones, by which what was forgotten does not come
+back, though nobody keeps what it said.
 
 A tombstone holds fingerprints: for every statement the set of its word stems, each reduced to 16
 bits under a random key of this memory. Enough to know the words again, too little to read them. It
-touches only its two files in the store's folder.
+touches only three files in the store's folder.
 """
 
 from __future__ import annotations
@@ -10,19 +11,45 @@ from __future__ import annotations
 import hashlib
 import secrets
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 import msgspec
 
+from lamina.errors import MemoryStoreError
 from lamina.memories import Memory, Proposal
 from lamina.memory.beneath import Beneath
 from lamina.text import wording
 
 _FILE = "tombstones.jsonl"
 _KEY = "tombstones.key"
+_PINS = "pins.json"
 _HOW = {"rejected": " (rejected in the inbox)", "removed": " (removed by the agent)"}
 _FEWEST = 3  # stems that a statement needs to be recognised by
+
+
+class Pins:
+    """Memories that only the user may change. Whoever changes them holds the store's lock."""
+
+    def __init__(self, files: Beneath) -> None:
+        self._files = files
+
+    def all(self) -> set[str]:
+        content = self._files.read(_PINS)
+        try:
+            return set(msgspec.json.decode(content, type=list[str])) if content else set()
+        except msgspec.MsgspecError as error:
+            # Taking it for empty would open every pinned memory to anybody.
+            raise MemoryStoreError(
+                f"{self._files.root / _PINS} is damaged: {error}. "
+                "Correct it (a list of paths), or delete it and pin again."
+            ) from error
+
+    def set(self, paths: set[str]) -> None:
+        old = self._files.read(_PINS)
+        new = msgspec.json.encode(sorted(paths))
+        if new != old:
+            self._files.write(_PINS, new, expected=old)
 
 
 class Tombstone(msgspec.Struct, frozen=True):
@@ -106,13 +133,13 @@ class Tombstones:
         prints = self._prints(memory)
         return [stone for stone in stones if _says_again(stone, prints)]
 
-    def lifted_by(self, proposal: Proposal, *, asked: bool = False) -> list[Tombstone]:
-        """The tombstones that yield to this write: all to the user (`asked`: by their wish, whoever
+    def lifted_by(self, proposal: Proposal, *, asked: bool = False) -> list[str]:
+        """The ids of tombstones that yield to this write: all to the user (`asked`: by their wish, whoever
         writes), to the agent its own."""
         writer = "user" if asked else proposal.writer
         if writer not in ("user", "agent"):
             return []
-        return [one for one in self.matching(proposal) if _yields(one, writer)]
+        return [one.id for one in self.matching(proposal) if _yields(one, writer)]
 
     def says_again(self, forgotten: Memory | Proposal, other: Memory) -> bool:
         """Would a tombstone of the one be in the way of the other?"""
@@ -185,7 +212,3 @@ def _says_again(stone: Tombstone, prints: _Prints) -> bool:
 
 def _alike(one: frozenset[int], other: frozenset[int]) -> bool:
     return len(one & other) >= 0.7 * len(one | other)
-
-
-def ids_of(stones: Sequence[Tombstone]) -> list[str]:
-    return [stone.id for stone in stones]

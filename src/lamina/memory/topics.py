@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
 from lamina.errors import MemoryStoreError
-from lamina.memories import MEMORY_TYPES, Memory, MemoryType
+from lamina.memories import MEMORY_TYPES, Memory, MemoryType, Proposal
 
 # Frontmatter that says when or how a memory is kept, and nothing else.
 KEPT_BY_US = frozenset(
@@ -163,6 +163,13 @@ def new_topic(
     return _encode("".join(["---\n", *lines, "---\n\n", f"{text}\n" if text else ""]))
 
 
+def topic_of(one: Memory | Proposal) -> bytes:
+    """The new file that it would be."""
+    return new_topic(
+        name=one.name, description=one.description, type=one.type, body=one.body, extra=one.extra
+    )
+
+
 def edit_topic(
     content: bytes,
     *,
@@ -194,6 +201,19 @@ def edit_topic(
         head = _with_value(head, fields, key, value, end)
     fresh = bool(head) and not parts.head
     return _encode(parts.bom + "".join(head) + _with_body(parts, body, end, fresh=fresh))
+
+
+def brought_to(content: bytes, memory: Memory) -> bytes:
+    """The file saying all that the memory says; keys that it does not mention stay."""
+    there = read_topic(memory.path, content).extra
+    return edit_topic(
+        content,
+        name=memory.name,
+        description=memory.description,
+        type=memory.type,
+        body=memory.body,
+        extra={key: value for key, value in memory.extra.items() if there.get(key) != value},
+    )
 
 
 # ---- taking apart

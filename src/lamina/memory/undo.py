@@ -7,7 +7,7 @@ program wrote is only taken back by a user who names that commit.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import replace
 
@@ -15,97 +15,140 @@ from lamina.errors import Conflict, GateRefused, UsageError
 from lamina.events import Warned
 from lamina.memories import Change, Commit, InForce, Note, Outcome
 from lamina.memory import drafts
-from lamina.memory.history import History
 from lamina.memory.index import is_index, without_change
 from lamina.memory.journal import merge_contents
 from lamina.memory.journalled import JournalledFiles
 from lamina.memory.topics import read_topic
 
 
-def in_force(history: History) -> list[InForce]:
-    """Newest first. An undo is none of them; undoing it by its id is the redo."""
-    change_of: dict[str, Commit] = {}  # what each commit makes, takes back or redoes
-    brings: set[str] = set()
-    found: dict[str, InForce] = {}
-    for commit in reversed(list(history.log())):
-        target = commit.marks.get("Undoes", "")
-        change = change_of.get(target) if target else commit
-        if change is None:
-            continue  # what it took back was purged
-        change_of[commit.id] = change
-        found.pop(change.id, None)
-        if target not in brings:
-            brings.add(commit.id)
-            found[change.id] = InForce(change, commit)
-    return [*found.values()][::-1]
+class FileHistory:
+    """The store's history in git: `ports.MemoryHistory`."""
 
+    def __init__(self, store: JournalledFiles) -> None:
+        self._store = store
+        self._git = store.journal.history
 
-def last_change(store: JournalledFiles) -> Commit | None:
-    """What an undo without an id takes back: the newest change made through Lamina that was not taken
-    back and of which something is left; never one from outside."""
-    store.catch_up()
-    for change, by in in_force(store.journal.history):
-        if change.writer == "outside":
-            continue
-        try:
-            if effect(store, by):
-                return by
-        except Conflict:
-            return by  # undoing it says so
-    return None
+    @property
+    def empty(self) -> bool:
+        return self._git.empty
 
+    def settle(self) -> None:
+        self._store.journal.settle()
 
-def effect(store: JournalledFiles, commit: Commit) -> list[Change]:
-    """What undoing the commit would do to the files as they are now."""
-    found = [_reversed(store, one) for one in store.journal.history.changes(commit.id)]
-    return [change for change in found if change.before != change.after]
+    def log(self, path: str = "") -> Iterator[Commit]:
+        return self._git.log(path)
 
+    def find(self, beginning: str) -> str:
+        return self._git.find(beginning)
 
-def named(store: JournalledFiles, commit_id: str) -> Commit:
-    """The commit that the user means; UsageError where it can't be taken back."""
-    history = store.journal.history
-    full = history.find(commit_id)
-    commit = next(one for one in history.log() if one.id == full)
-    if commit.writer == "outside" and history.is_first(full):
-        count = len(history.changes(full))
-        raise UsageError(
-            f"{full[:8]} is what was there when the history began: undoing it would delete "
-            f"{count} file{'s' * (count != 1)} that Lamina did not write. "
-            "`lamina memory forget NAME` removes a memory."
-        )
-    return commit
+    def changes(self, commit: str) -> Sequence[Change]:
+        return self._git.changes(commit)
 
+    def content(self, path: str, commit: str) -> bytes | None:
+        return self._git.content(path, commit)
 
-def undo(store: JournalledFiles, commit_id: str) -> list[str]:
-    """Take one commit back, whenever it was; what was changed since stays. The paths that changed.
+    def versions(self, path: str) -> Sequence[tuple[Commit, bytes | None]]:
+        return self._git.versions(path)
 
-    Conflict, and nothing is changed, where a later change touched the same lines.
-    """
-    store.catch_up()
-    commit = named(store, commit_id)
-    full = commit.id
-    recorded = store.journal.history.changes(full)
-    with store.journal.writing():
-        changes = [_reversed(store, change) for change in recorded]
-        _judge(store, recorded, changes)
-        old, _, new = commit.marks.get("Renamed", "").partition(" -> ")
-        note = Note(
+    def in_force(self) -> list[InForce]:
+        """Newest first. An undo is none of them; undoing it by its id is the redo."""
+        change_of: dict[str, Commit] = {}  # what each commit makes, takes back or redoes
+        brings: set[str] = set()
+        found: dict[str, InForce] = {}
+        for commit in reversed(list(self._git.log())):
+            target = commit.marks.get("Undoes", "")
+            change = change_of.get(target) if target else commit
+            if change is None:
+                continue  # what it took back was purged
+            change_of[commit.id] = change
+            found.pop(change.id, None)
+            if target not in brings:
+                brings.add(commit.id)
+                found[change.id] = InForce(change, commit)
+        return [*found.values()][::-1]
+
+    def last_change(self) -> Commit | None:
+        """What an undo without an id takes back: the newest change made through Lamina that was not taken
+        back and of which something is left; never one from outside."""
+        self._store.catch_up()
+        for change, by in self.in_force():
+            if change.writer == "outside":
+                continue
+            try:
+                if self.effect(by):
+                    return by
+            except Conflict:
+                return by  # undoing it says so
+        return None
+
+    def effect(self, commit: Commit) -> list[Change]:
+        """What undoing the commit would do to the files as they are now."""
+        found = [_reversed(self._store, one) for one in self.changes(commit.id)]
+        return [change for change in found if change.before != change.after]
+
+    def named(self, beginning: str) -> Commit:
+        """The commit that the user means; UsageError where it can't be taken back."""
+        full = self.find(beginning)
+        commit = next(one for one in self.log() if one.id == full)
+        if commit.writer == "outside" and self._git.is_first(full):
+            count = len(self.changes(full))
+            raise UsageError(
+                f"{full[:8]} is what was there when the history began: undoing it would delete "
+                f"{count} file{'s' * (count != 1)} that Lamina did not write. "
+                "`lamina memory forget NAME` removes a memory."
+            )
+        return commit
+
+    def undo(self, commit: str) -> list[str]:
+        """Take one commit back, whenever it was; what was changed since stays. The paths that changed.
+
+        Conflict, and nothing is changed, where a later change touched the same lines.
+        """
+        store = self._store
+        store.catch_up()
+        taken = self.named(commit)
+        recorded = self.changes(taken.id)
+        with store.journal.writing():
+            changes = [_reversed(store, change) for change in recorded]
+            _judge(store, recorded, changes)
+            old, _, new = taken.marks.get("Renamed", "").partition(" -> ")
+            note = Note(
+                writer="user",
+                subject=f"undo {taken.id[:8]}: {taken.subject}",
+                origin="typed" if taken.origin == "typed" else "",
+                marks={"Undoes": taken.id}
+                | ({"Renamed": f"{new} -> {old}"} if new else {})
+                | {key: taken.marks[key] for key in ("Teammates",) if key in taken.marks},
+            )
+            store.journal.apply(
+                changes,
+                note,
+                tombstone=_put_up_again(store, taken, changes),
+                lifted=taken.marks.get("Tombstone", "").split(),
+            )
+            if new:
+                store.move_pin(new, old)
+        return [change.path for change in changes if change.before != change.after]
+
+    def restore(self, path: str, commit: str) -> Outcome:
+        """Bring a file back as it was after a commit."""
+        store = self._store
+        store.catch_up()
+        full = self.find(commit)
+        content = self.content(path, full)
+        if content is None:
+            raise UsageError(
+                f"{path} did not exist after {full[:8]}. `lamina memory log {path}` helps."
+            )
+        return store.write_file(
+            path,
+            content,
             writer="user",
-            subject=f"undo {full[:8]}: {commit.subject}",
-            origin="typed" if commit.origin == "typed" else "",
-            marks={"Undoes": full}
-            | ({"Renamed": f"{new} -> {old}"} if new else {})
-            | {key: commit.marks[key] for key in ("Teammates",) if key in commit.marks},
+            base=store.files.read(path),
+            pointer=True,
+            subject=f"restore {path} from {full[:8]}",
+            allow_secret=True,  # it is in the history anyway, and the user asked for just this
         )
-        store.journal.apply(
-            changes,
-            note,
-            tombstone=_put_up_again(store, commit, changes),
-            lifted=commit.marks.get("Tombstone", "").split(),
-        )
-        if new:
-            store.move_pin(new, old)
-    return [change.path for change in changes if change.before != change.after]
 
 
 def _judge(store: JournalledFiles, recorded: Sequence[Change], changes: Sequence[Change]) -> None:
@@ -118,7 +161,7 @@ def _judge(store: JournalledFiles, recorded: Sequence[Change], changes: Sequence
         back = replace(drafts.proposal_of(memory, "user", ""), allow_secret=True)
         as_it_was = suppress(GateRefused) if change.after == old.before else nullcontext()
         with as_it_was:
-            for warning in store.judge(back, change.before, change.after).warnings:
+            for warning in store.admission.judge(back, change.before, change.after).warnings:
                 store.emit(Warned(warning))
 
 
@@ -148,23 +191,3 @@ def _reversed(store: JournalledFiles, change: Change) -> Change:
             "file."
         )
     return Change(change.path, current, merged)
-
-
-def restore(store: JournalledFiles, path: str, commit_id: str) -> Outcome:
-    """Bring a file back as it was after a commit."""
-    store.catch_up()
-    full = store.journal.history.find(commit_id)
-    content = store.journal.history.content(path, full)
-    if content is None:
-        raise UsageError(
-            f"{path} did not exist after {full[:8]}. `lamina memory log {path}` helps."
-        )
-    return store.write_file(
-        path,
-        content,
-        writer="user",
-        base=store.files.read(path),
-        pointer=True,
-        subject=f"restore {path} from {full[:8]}",
-        allow_secret=True,  # it is in the history anyway, and the user asked for just this
-    )

@@ -22,7 +22,7 @@ from lamina.errors import ModelConfigError
 from lamina.events import AttemptBroke, Emit, TextDelta, ThinkingDelta, Warned
 from lamina.ledger import tokens
 from lamina.ledger.joining import breakpoints
-from lamina.ledger.window import LONG_BETA, bare_name, capabilities, needs_long_beta
+from lamina.ledger.tokens import LONG_BETA, bare_name, capabilities, needs_long_beta
 from lamina.messages import Block, Json, Message, Request, Response, Usage, as_object, blocks_of
 from lamina.models import remote
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from lamina.cache.spend import openai_usage
 from lamina.events import Emit, TextDelta, ThinkingDelta
-from lamina.ledger.window import bare_name, capabilities
+from lamina.ledger.tokens import bare_name, capabilities
 from lamina.messages import (
     Block,
     Json,

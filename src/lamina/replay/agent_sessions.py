@@ -32,11 +32,11 @@ from lamina.ledger.places import (
 )
 from lamina.messages import Json, as_object
 from lamina.recall.transcripts import began_in, claude_folders, claude_texts, lines, value_of
-from lamina.replay.builder import Builder, as_blocks, moment_of
 from lamina.replay.client_logs import open_opencode, read_opencode_session
 from lamina.replay.files import read_whole
 from lamina.replay.message_lists import ListReader
 from lamina.replay.readers import is_claude_code, read_any
+from lamina.replay.recording import Builder, as_blocks, moment_of
 from lamina.text.origins import added_by_client
 
 if TYPE_CHECKING:

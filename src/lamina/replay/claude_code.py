@@ -11,9 +11,8 @@ from typing import Any
 
 from lamina.cache.spend import anthropic_usage
 from lamina.messages import Block, Json, Usage, as_object
-from lamina.replay.builder import SECONDS_APART, Builder, as_blocks, moment_of
 from lamina.replay.files import Unreadable
-from lamina.replay.recording import RecordedRequest
+from lamina.replay.recording import SECONDS_APART, Builder, RecordedRequest, as_blocks, moment_of
 
 NAME = "claude-code"
 

@@ -16,9 +16,9 @@ from typing import Any
 from lamina.cache.spend import count
 from lamina.errors import TranscriptError
 from lamina.messages import Block, Json, as_list, as_object, tool_result, tool_use
-from lamina.replay.builder import Builder
 from lamina.replay.files import Unreadable, decode
 from lamina.replay.message_lists import ListReader, role_of
+from lamina.replay.recording import Builder
 from lamina.text.origins import added_by_client
 
 CODEX, GEMINI, OPENCODE, PI = "codex", "gemini-cli", "opencode", "pi"

@@ -32,7 +32,7 @@ from lamina.events import Event, LayerActed, LayerFailed
 from lamina.layers import compaction, extraction, notes, pauses
 from lamina.ledger import Shared, edits
 from lamina.ledger.record import Ledger
-from lamina.ledger.window import capabilities
+from lamina.ledger.tokens import capabilities
 from lamina.messages import Message, Response, Usage
 from lamina.models.anthropic import CHOICES
 from lamina.ports import Capabilities, Model, NoBackground
@@ -72,11 +72,10 @@ def lamina_policy(
     *,
     window: int = DEFAULT_WINDOW,
     model: str = "",
-    ttl: float = 0.0,
 ) -> Generator[LaminaPolicy]:
     """The policy for one recording; its folder goes when the replay is over."""
     with tempfile.TemporaryDirectory(prefix="lamina-replay-") as folder, Runner() as runner:
-        yield LaminaPolicy(weigher, config, Path(folder), runner, window, model, ttl)
+        yield LaminaPolicy(weigher, config, Path(folder), runner, window, model)
 
 
 class LaminaPolicy:
@@ -90,11 +89,10 @@ class LaminaPolicy:
         runner: Runner,
         window: int,
         model: str,
-        ttl: float,
     ) -> None:
         self._weigher, self._config, self._folder, self._runner = weigher, config, folder, runner
-        self._window, self._model, self._ttl = window, model, ttl
-        self._chooses = "" if ttl else CHOICES.get(config.str("cache.ttl"), "")
+        self._window, self._model = window, model
+        self._chooses = CHOICES.get(config.str("cache.ttl"), "")
         self._flags = flag_reader.read(config)
         self._threads: dict[str, _LayeredThread] = {}
         self._times = {id(entry.message): entry.time for entry in weigher.recording.messages}
@@ -112,7 +110,7 @@ class LaminaPolicy:
             held.recalls = own and self._flags.on("recall")
             held.dreams = own and self._flags.on("dream")
         chosen = SHORT_LIFE if self._chooses == "all" else turn.request.ttl
-        life = int(self._ttl or chosen) or Capabilities().cache_ttl
+        life = int(chosen) or Capabilities().cache_ttl
         self._runner.get_loop().run_until_complete(held.send(turn, life))
         self.seconds.append(held.seconds)
         return held.sent

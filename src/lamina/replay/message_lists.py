@@ -11,14 +11,14 @@ from typing import Any
 
 from lamina.cache.spend import anthropic_usage, openai_usage
 from lamina.messages import Block, Json, Usage, as_list, as_object
-from lamina.replay.builder import (
+from lamina.replay.files import Unreadable, decode
+from lamina.replay.recording import (
     SECONDS_APART,
     Builder,
+    RecordedRequest,
     as_blocks,
     moment_of,
 )
-from lamina.replay.files import Unreadable, decode
-from lamina.replay.recording import RecordedRequest
 
 ANTHROPIC = "anthropic-messages"
 OPENAI = "openai-messages"

@@ -14,7 +14,6 @@ from typing import Any, cast
 from lamina.errors import TranscriptError
 from lamina.messages import Json, Usage, as_list, as_object
 from lamina.replay import claude_code
-from lamina.replay.builder import Builder, as_blocks, moment_of
 from lamina.replay.client_logs import (
     GEMINI,
     OPENCODE,
@@ -33,7 +32,7 @@ from lamina.replay.message_lists import (
     read_body,
     tools_of,
 )
-from lamina.replay.recording import RecordedRequest, Recording
+from lamina.replay.recording import Builder, RecordedRequest, Recording, as_blocks, moment_of
 
 OWN = "lamina"
 SWE_AGENT = "swe-agent"

@@ -6,7 +6,7 @@ of a command whose output was removed, or quotes a line that now stands nowhere 
 said in another form, or elsewhere, is not missing: a view or output of which nearly all lines are in
 the prompt need not be fetched. A path, command or description in a call says what to do: no quote. A
 call that reads the same file or runs the same command once more brings its own result: the recording pays
-for that under every policy, so that it is no extra (unless `repeats` says to charge it all the same).
+for that under every policy, so that it is no extra.
 """
 
 from __future__ import annotations
@@ -50,8 +50,7 @@ class _Held:
 class Rereads:
     """Follows one conversation: what has been said in it, and what of that a policy left out."""
 
-    def __init__(self, *, repeats: bool = False) -> None:
-        self._repeats = repeats
+    def __init__(self) -> None:
         self._pending: dict[Hashable, tuple[Block, int]] = {}  # held, but not yet looked into
         self._held: dict[Hashable, _Held] = {}
         self._times: Counter[Hashable] = Counter()  # how often the conversation holds a block
@@ -153,13 +152,9 @@ class Rereads:
     def _named(self, call: Block) -> Iterator[tuple[str, str, set[Hashable]]]:
         path, command = path_of(call), command_of(call)
         reading = str(call.get("name", "")).lower() in _READING_TOOLS
-        if path and (self._repeats or not reading):
+        if path and not reading:
             yield "file", path, self._by_path.get(path, set())
-        if not command:
-            return
-        if self._repeats:
-            yield "command", command, self._by_command.get(command, set())
-        if self._repeats or not _READING_COMMAND.match(command):
+        if command and not _READING_COMMAND.match(command):
             for word in _SHELL_BREAK.split(command):
                 yield "file", word, self._by_path.get(word, set())
 

@@ -113,12 +113,11 @@ def replay(
     *,
     window: int = DEFAULT_WINDOW,
     model: str = "",
-    ttl: float = 0.0,
     weigher: Weigher | None = None,
     prices: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> PolicyResult:
-    """`model` and `ttl` (seconds) override the recorded ones, `prices` the price table."""
-    books = _Books(model, ttl, prices or {})
+    """`model` overrides the recorded ones, `prices` the price table."""
+    books = _Books(model, prices or {})
     weigher = weigher or Weigher(recording)
     threads: dict[str, _ReplayedThread] = {}
     figures: list[RequestFigures] = []
@@ -135,9 +134,9 @@ def replay(
 class _Books:
     """What the threads of one replay share: prices, and one cache a model."""
 
-    def __init__(self, model: str, ttl: float, overrides: Mapping[str, Mapping[str, Any]]) -> None:
+    def __init__(self, model: str, overrides: Mapping[str, Mapping[str, Any]]) -> None:
         self.guessed = False
-        self._model, self._ttl, self._overrides = model, ttl, overrides
+        self._model, self._overrides = model, overrides
         self._prices: dict[str, Price] = {}
         self._caches: dict[str, PaperCache] = {}
 
@@ -160,9 +159,6 @@ class _Books:
         if price.model not in self._caches:
             self._caches[price.model] = PaperCache(rules_for(price))
         return self._caches[price.model]
-
-    def ttl_for(self, request: RecordedRequest) -> float:
-        return self._ttl or request.ttl or FIVE_MINUTES
 
 
 class _ReplayedThread:
@@ -215,7 +211,7 @@ class _ReplayedThread:
         new = [self._recording.messages[index].message for index in step.new]
         calls = [*sent.calls, *self._side_tasks(sent.forks, new)]
         self._last = request
-        self._life = life = sent.life or books.ttl_for(request)
+        self._life = life = sent.life or request.ttl or FIVE_MINUTES
         self._prompt.frame_life = sent.frame_life
         cache, price = books.cache_for(request), books.price_for(request)
         same = sent.same if sent.same >= 0 else self._prompt.same_messages(sent.messages)

@@ -73,6 +73,7 @@ class HookSet:
     cwd: Path
     emit: Emit
     env: Mapping[str, str] = field(default_factory=dict[str, str])
+    session: Json = field(default_factory=dict[str, Any])  # told to every hook
 
     def __post_init__(self) -> None:
         for name, hooks in self.hooks.items():
@@ -86,7 +87,7 @@ class HookSet:
         chosen = [one for one in self.hooks.get(hook, ()) if _chosen(one.matcher, match)]
         if not chosen:
             return HookResult()
-        told = {"hook_event_name": hook, "cwd": str(self.cwd), **payload}
+        told = {"hook_event_name": hook, "cwd": str(self.cwd), **self.session, **payload}
         results = [HookResult()] * len(chosen)
 
         async def work(index: int, one: Hook) -> None:

@@ -11,7 +11,7 @@ import os
 import stat
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -29,23 +29,21 @@ from lamina.memory import (
     is_plain_confirmation,
     leaks_in,
     left_out,
+    note_of,
     read_topic,
     takes_back,
-    title_of,
     topic_at,
 )
 from lamina.messages import Json, text_of
 from lamina.ports import MemoryStore, ToolContext, ToolOutcome, ToolSession, ToolSpec
 from lamina.text import wording
 from lamina.text.asks import asks_to_forget
-from lamina.text.dates import with_absolute_dates
 from lamina.text.origins import typed_parts, untyped_parts
 
 _MOST_QUOTES = 4
 _LOOKED_AT = 400  # entries, newest first
 _RUN = 5  # words in a row that show where a text came from
 _SNIPPET = 8
-_EXPLAINS = ("**Why", "**How to apply")
 
 
 def evidence_for(
@@ -58,67 +56,6 @@ def evidence_for(
     if not users_word:
         found += echoed(claim, recent, session)
     return found
-
-
-def in_their_words(store: MemoryStore, proposal: Proposal, base: Memory | None = None) -> Proposal:
-    """A memory of the user's word, named and described by their own sentence, whatever a model
-    called it; where the model worded it anew, or a fact would not speak, their whole sentences
-    stand there instead, if that is what keeps it from being taken. What explains it stays, and so do
-    the lines of `base`, the memory that it changes."""
-    if base is None:
-        return _worded(store, proposal)
-    standing = {*filter(None, map(wording.fold, base.body.splitlines()))}
-    lines = proposal.body.splitlines()
-    stays = [line for line in lines if wording.fold(line) in standing]
-    new = "\n".join(line for line in lines if line not in stays)
-    said = _worded(store, replace(proposal, body=new))
-    if said.body == new or wording.fold(said.description) in standing:
-        return proposal  # they said nothing else than what stands there
-    if stays:
-        more = f"{base.description.rstrip('.')}. {said.description}"
-        said = replace(said, name=base.name, description=more)
-    return replace(said, body="\n".join([*stays, said.body]))
-
-
-def _worded(store: MemoryStore, proposal: Proposal) -> Proposal:
-    if proposal.type not in ("user", "feedback", "project") or not proposal.evidence:
-        return proposal
-    lines = [line.strip() for line in proposal.body.splitlines() if line.strip()]
-    explained = [line for line in lines if line.startswith(_EXPLAINS)]
-    rule = " ".join(one for one in lines if one not in explained) or proposal.description
-    fact = (
-        proposal.type == "project"
-    )  # may be worded by anybody, as long as it only restates theirs
-    if fact and store.judge_among(proposal, (), "").speaks:
-        return proposal
-    ways = [] if fact else [_called(proposal, rule, proposal.body)]
-    asked = replace(proposal, type="user") if fact else proposal
-    if theirs := store.judge_among(asked, (), "").theirs:
-        said = wording.fold(" ".join(theirs))  # what it says itself is not explained again
-        more = [one for one in explained if wording.fold(one.rpartition(":**")[2]) not in said]
-        item = "- " if len(theirs) > 1 else ""  # in one text they would speak of each other
-        bodies: tuple[list[str], ...] = (["", *more] if more else [], [])
-        ways += [
-            _called(proposal, words[0], "\n".join([*(f"{item}{one}" for one in words), *more, ""]))
-            for words in ([_with_days(proposal, theirs), theirs] if fact else [theirs])
-            for more in bodies
-        ]
-    taken = (one for one in ways if store.judge_among(one, (), "").speaks)
-    return next(taken, proposal)
-
-
-def _with_days(proposal: Proposal, theirs: Sequence[str]) -> list[str]:
-    """Their words, with the days that they name: a fact is read on another day."""
-    try:
-        said = date.fromisoformat(str(proposal.extra["said"]))
-    except (KeyError, ValueError):
-        return [*theirs]
-    return [with_absolute_dates(one, said) for one in theirs]
-
-
-def _called(proposal: Proposal, said: str, body: str) -> Proposal:
-    said = said.removeprefix("- ").removeprefix("* ")
-    return replace(proposal, name=title_of(said), description=said.rstrip("."), hook="", body=body)
 
 
 def taken_back(
@@ -230,14 +167,7 @@ def log_instead(store: MemoryStore, proposal: Proposal, now: float) -> Outcome |
         said.insert(0, proposal.description)
     entry = "\n  ".join(said or [proposal.description])
     path = f"{when:logs/%Y/%m/%Y-%m-%d}.md"
-    note = Note(
-        writer=proposal.writer,
-        subject=f"log in {path}",
-        session=proposal.session,
-        entries=tuple(dict.fromkeys(one.entry for one in proposal.evidence if one.entry)),
-        origin=verdict.origin,
-        reason=proposal.reason,
-    )
+    note = note_of(proposal, verdict, f"log in {path}")
     kind = proposal.type or "project"
     append_to_log(store, path, f"- {when:%H:%M} [{kind}] {entry}\n".encode(), note)
     return Outcome(path, "accept", warnings=verdict.warnings, origin=verdict.origin)

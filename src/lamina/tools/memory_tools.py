@@ -21,7 +21,15 @@ import anyio.to_thread
 from lamina.errors import GateRefused, MemoryStoreError, ToolError
 from lamina.ledger.places import failing_as
 from lamina.memories import MEMORY_TYPES, Forgotten, Memory, MemoryType, Outcome, Parted, Proposal
-from lamina.memory import and_kept_away, file_name, not_forgotten, read_header, read_topic, title_of
+from lamina.memory import (
+    and_kept_away,
+    file_name,
+    in_their_words,
+    not_forgotten,
+    read_header,
+    read_topic,
+    title_of,
+)
 from lamina.messages import Json
 from lamina.ports import MemoryStore, ToolContext, ToolOutcome, ToolSpec
 from lamina.text.asks import forget_wish
@@ -228,7 +236,7 @@ class Remember:
             session=self.session,
             reason=f"the agent called Remember ({call})" if call else "the agent called Remember",
         )
-        worded = memory_guard.in_their_words(self.store, proposal, base)
+        worded = in_their_words(self.store, proposal, base)
         after = Memory(path, worded.name, worded.description, kind, worded.body)
         after = replace(after, extra=base.extra) if base else after
         back = memory_guard.taken_back(base, after, entries, self.session)

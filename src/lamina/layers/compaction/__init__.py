@@ -12,7 +12,6 @@ import os
 import stat
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 from uuid import uuid4
 
 import anyio.to_thread
@@ -27,7 +26,6 @@ from lamina.layers.compaction.plan import (
     SummaryPlan,
     budget,
     call_price,
-    cold_cache,
     faithful,
     framed,
     from_notes,
@@ -35,9 +33,10 @@ from lamina.layers.compaction.plan import (
     kept_in_file,
 )
 from lamina.ledger import edits, spans, tokens
+from lamina.ledger.record import text_in
 from lamina.ledger.spans import Span
 from lamina.ledger.view import Row
-from lamina.messages import Block, Json, dicts, text, text_of
+from lamina.messages import Block, Json, text
 from lamina.state import State
 
 LAYER = "compaction"
@@ -88,7 +87,7 @@ def _cheaper(state: State, mark: int) -> bool:
     if account is None or not (state.expands or state.names_files):  # no way back: only if it must
         return False
     over = state.whole_tokens - mark
-    cold = cold_cache(state, account)
+    cold = account.cold(state.deps.clock.now())
     span = _all_but_a_tail(state) if over + cold * _grows(state, account) >= 0 else None
     if span is None:
         return False
@@ -448,7 +447,7 @@ def shrink(state: State) -> int:
     for row in sorted(unseen, key=lambda row: -row.tokens):
         if over <= 0 or row.tokens <= 2 * keep:
             break
-        if row.role == "user" and row.number >= 0 and _words(row.block):
+        if row.role == "user" and row.number >= 0 and text_in(row.block):
             chosen.append(row)
             over -= row.tokens - keep
     if not chosen:
@@ -469,19 +468,12 @@ def shrink(state: State) -> int:
     return len(chosen)
 
 
-def _words(block: Block) -> str:
-    if block.get("type") == "text":
-        return str(block.get("text") or "")
-    content: Any = block.get("content") if block.get("type") == "tool_result" else ""
-    return content if isinstance(content, str) else text_of(dicts(content))
-
-
 def _cut(state: State, block: Block, keep: int, entry: str) -> Block:
-    words = _words(block).encode("utf-8", "replace")
+    words = text_in(block).encode("utf-8", "replace")
     head, tail = keep * 8 // 3, keep * 4 // 3  # bytes: two thirds and one third of the room
-    left_out = tokens.of_text(_words(block)) - keep
+    left_out = tokens.of_text(text_in(block)) - keep
     way = f"; Expand shows them: #{entry[:8]}" if state.expands else ""
-    if not way and (path := kept_in_file(state, entry, _words(block))):
+    if not way and (path := kept_in_file(state, entry, text_in(block))):
         way = f"; all of it is in {path}"
     shown = (
         words[:head].decode("utf-8", "ignore")

@@ -195,14 +195,10 @@ def _frees_enough(state: State, freed: int, full: Span | None) -> bool:
     if full is None:
         return True
     summary, account = budget(state, full), state.balance()
-    if account is None or 2 * freed < full.tokens or cold_cache(state, account):
+    if account is None or 2 * freed < full.tokens or account.cold(state.deps.clock.now()):
         return 2 * freed >= full.tokens
     longer = state.weight * (full.tokens - summary - freed)
     return account.rates.again * longer <= call_price(state, account, summary)
-
-
-def cold_cache(state: State, account: Account) -> bool:
-    return account.requests > 0 and state.deps.clock.now() > account.warm_until
 
 
 def call_price(state: State, account: Account, summary: int) -> float:

@@ -32,7 +32,7 @@ from lamina.ledger import log
 from lamina.ledger.places import private_folder, write_private
 from lamina.ledger.record import blocks_of_entry
 from lamina.memories import Evidence, Memory, Proposal, Verdict
-from lamina.memory import INDEX, free_names, manifest, missing_files, new_topic, read_topic
+from lamina.memory import INDEX, free_names, manifest, missing_files, read_topic, topic_of
 from lamina.messages import Json
 from lamina.ports import Decision, MemoryStore, Permit, ToolContext, ToolSpec
 from lamina.secrets import Rules, secrets_in
@@ -261,12 +261,6 @@ def said_again(
             found.append((replace(one, path=path), verdict, topic_of(one)))
             waiting.append(said)
     return found
-
-
-def topic_of(one: Proposal) -> bytes:
-    """The file that it would be."""
-    words = {"name": one.name, "description": one.description, "body": one.body}
-    return new_topic(**words, type=one.type, extra=one.extra)
 
 
 def _message(entry: Json) -> Json:

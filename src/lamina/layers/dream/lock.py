@@ -18,6 +18,7 @@ from pathlib import Path
 
 from lamina.errors import MemoryStoreError
 from lamina.ledger.places import open_private, private_folder
+from lamina.syscalls import is_alive
 
 NAME = ".consolidate-lock"
 _ROBBED_AFTER = 3600.0  # seconds after which another program takes a lock for abandoned
@@ -166,7 +167,8 @@ def _locked(path: Path, descriptor: int, now: float, *, claude: bool) -> DreamLo
         return None
     process, last = _body(descriptor)
     recent = 0 <= now - here.st_mtime < _ROBBED_AFTER
-    if claude and last is None and recent and _alive(process):
+    another = process not in (0, os.getpid()) and is_alive(process)
+    if claude and last is None and recent and another:
         raise LockHeld(f"process {process} of another program dreams")
     if last is None:  # written by that program, or brand new
         last = here.st_mtime_ns if process else 0
@@ -193,15 +195,3 @@ def _write(descriptor: int, last: int) -> None:
         os.ftruncate(descriptor, len(text))
     finally:  # on a full disk, too, a file that was only just made is no dream
         os.utime(descriptor, ns=(last, last))
-
-
-def _alive(process: int) -> bool:
-    if not process or process == os.getpid():
-        return False
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:  # another user's
-        pass
-    return True

@@ -20,6 +20,7 @@ from lamina.local.working_set import dated, said_on
 from lamina.memories import Change, Note, Proposal, Verdict
 from lamina.memory import (
     INDEX,
+    brought_to,
     edit_topic,
     pointers_of,
     read_topic,
@@ -349,16 +350,8 @@ def _carried_out(
         if same:
             after[memory.path] = content
             continue
-        extra = {key: value for key, value in memory.extra.items() if old.extra.get(key) != value}
         try:
-            after[memory.path] = edit_topic(
-                content,
-                name=memory.name,
-                description=memory.description,
-                type=memory.type,
-                body=memory.body,
-                extra=extra,
-            )
+            after[memory.path] = brought_to(content, memory)
         except MemoryStoreError as error:
             after[memory.path] = error
     return after

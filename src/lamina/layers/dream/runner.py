@@ -25,7 +25,7 @@ from lamina.layers.dream.judge import digest_of
 from lamina.layers.dream.lock import DreamLock
 from lamina.layers.dream.plan import DreamPlanner, DreamStep, GaveWay, WantedMemory, carry_out
 from lamina.layers.dream.record import DreamRecord, Progress
-from lamina.memory import diff_text, free_names, safe_path
+from lamina.memory import diff_text, free_names, safe_path, topic_of
 from lamina.messages import Json
 from lamina.ports import MemoryStore
 from lamina.secrets import redact
@@ -204,7 +204,7 @@ class DreamRun:
             for one in proposals:
                 path = safe_path(one, self._store.secret_rules)
                 name = next(free for free in free_names(path, mark) if free not in files)
-                files[name] = fork.topic_of(one)
+                files[name] = topic_of(one)
                 self._marks[mark] = name
         folder = self._state.deps.transcript.parent
         planner.judge.heard = fork.heard_in(folder, planner.before, files)

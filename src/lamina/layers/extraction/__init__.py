@@ -28,11 +28,19 @@ from lamina.layers.extraction.evidence import NewWords, Unwanted, any_typed, sai
 from lamina.ledger import edits
 from lamina.ledger.record import Ledger
 from lamina.memories import Evidence, Outcome, Proposal, quoted_from
-from lamina.memory import edit_topic, manifest, proposal_of, read_topic, team_is_on, topic_at
+from lamina.memory import (
+    edit_topic,
+    in_their_words,
+    manifest,
+    proposal_of,
+    read_topic,
+    team_is_on,
+    topic_at,
+)
 from lamina.messages import Json, as_object
 from lamina.secrets import secrets_in
 from lamina.state import State
-from lamina.tools.memory_guard import in_their_words, log_instead, taken_back
+from lamina.tools.memory_guard import log_instead, taken_back
 
 if TYPE_CHECKING:
     from lamina.ports import MemoryStore
