@@ -38,7 +38,7 @@ from lamina.memory.index import INDEX, is_index, load_index
 from lamina.memory.journal import Journal, merge_contents
 from lamina.memory.known_memories import KnownMemories, search
 from lamina.memory.leaks import for_index
-from lamina.memory.naming import free_names, printable
+from lamina.memory.naming import free_names, near_names, printable
 from lamina.memory.scan import Scan, Scanner, first_sight, nothing_new, record_outside
 from lamina.memory.tombstones import Tombstones, ids_of
 from lamina.memory.topics import read_topic
@@ -135,8 +135,10 @@ class JournalledFiles:
     def read_bytes(self, path: str) -> bytes:
         content = self.files.read(path)
         if content is None:
+            near = ", ".join(map(printable, near_names(path, dict(self.scanner.present()))))
+            hint = f"Did you mean {near}?" if near else "`lamina memory list` shows all."
             raise MemoryStoreError(
-                f"There is no memory {printable(path)} in {self.directory}. `lamina memory list` shows all."
+                f"There is no memory {printable(path)} in {self.directory}. {hint}"
             )
         return content
 
@@ -354,6 +356,7 @@ class JournalledFiles:
             memory = read_topic(old, content)
             proposal = drafts.proposal_of(dataclasses.replace(memory, path=new), writer, session)
             verdict = self.admission.judge_moved(proposal, old)
+            verdict = dataclasses.replace(verdict, origin=self.admission.origin_of(old))
             if self.files.read(new) is not None:
                 raise Conflict(f"{new} exists already. Choose another name.")
             rework = index.renaming(old, new, memory)
