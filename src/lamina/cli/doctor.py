@@ -48,6 +48,9 @@ PACKAGES = {
     "mcp": "MCP servers",
     "xllamacpp": "local GGUF models",
     "openfeature-sdk": "flag providers",
+    "h11": "the gateway and what it wraps",
+    "jinja2": "the pages of `lamina ui`",
+    "starlette": "servers for teams",
 }
 # A second process tries the lock that the first holds: 3 says "taken", 0 "mine".
 _TRY_LOCK = """

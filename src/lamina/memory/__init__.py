@@ -67,6 +67,7 @@ if TYPE_CHECKING:
     from lamina.memory.naming import free_names as free_names
     from lamina.memory.naming import title_of as title_of
     from lamina.memory.naming import why_bad_name as why_bad_name
+    from lamina.memory.naming import why_misnamed as why_misnamed
     from lamina.memory.paths import TEAM_AUTHORS as TEAM_AUTHORS
     from lamina.memory.paths import TEAM_NEWS as TEAM_NEWS
     from lamina.memory.paths import canonical_root as canonical_root
@@ -182,6 +183,7 @@ _HOMES = {
     "users_word": "commits",
     "why_ambiguous": "topics",
     "why_bad_name": "naming",
+    "why_misnamed": "naming",
     "with_pointer": "index",
     "with_pointers": "index",
     "with_renamed": "index",
