@@ -204,6 +204,21 @@ def test_a_name_that_no_memory_has_is_answered_with_those_that_are_near(
     assert "`lamina memory list` shows all" in lamina("memory", verb, "zebra").err
 
 
+@pytest.mark.spec("I2")
+@pytest.mark.parametrize(
+    "words", [["forget", "MEMORY"], ["forget", "MEMORY.md", "--purge"], ["rename", "MEMORY", "x"]]
+)
+def test_the_index_is_no_memory_to_forget_or_rename(
+    lamina: Run, directory: Path, words: list[str]
+) -> None:
+    lamina("memory", "add", "Deploys never happen on Fridays.")
+    before = (directory / "MEMORY.md").read_bytes()
+    ran = lamina("memory", *words)
+    assert (ran.code, ran.out) == (3, "")
+    assert "lists the memories and is none itself" in ran.err
+    assert (directory / "MEMORY.md").read_bytes() == before
+
+
 def test_nothing_to_accept_is_said(lamina: Run) -> None:
     assert "The inbox is empty." in lamina("memory", "inbox", "accept", "--all").err
 

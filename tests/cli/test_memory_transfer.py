@@ -219,6 +219,7 @@ def test_a_section_for_agents_md_has_a_line_a_memory(run: Run, tmp_path: Path) -
     run("export", "--to", "agents", "-o", str(tmp_path / "A.md"))
     text = (tmp_path / "A.md").read_text()
     assert text == "## What is remembered\n\n- Deploys never happen on Fridays.\n"
+    assert run("export", "--to", "agents") == text, "with --json, as JSON"
     (tmp_path / "A.md").write_text("# Our own rules\n")
     assert "holds something" in run(
         "export", "--to", "agents", "-o", str(tmp_path / "A.md"), code=2

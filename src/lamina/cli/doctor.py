@@ -178,7 +178,7 @@ def all_checks(config: Config) -> Iterator[Check]:
     yield from check_home(config.own_home)
     yield check_memory(config)
     yield from check_daily_log(config)
-    yield check_program("git", ["git", "--version"], "needed for history and worktrees")
+    yield check_program("git", ["git", "--version"], "only worktrees of agents need it")
     yield check_ripgrep()
     yield check_sandbox()
     yield from check_packages()

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lamina.cli.options import add_verb, command, flag
-from lamina.cli.terminal import harmless, note, out, out_decisions, out_json, out_result, plural
+from lamina.cli.terminal import harmless, note, out_decisions, out_json, out_result, plural
 from lamina.errors import GateRefused, InboxFull, LaminaError, SaidAlready, UsageError
 from lamina.ledger.places import failing_as
 from lamina.memories import MEMORY_TYPES, QUOTED, Memory, MemoryType, Proposal
@@ -332,7 +332,7 @@ def export(args: argparse.Namespace, store: MemoryStore) -> None:
             out_json(value)
             return
     if not args.output:
-        out(harmless(text.rstrip("\n")))
+        out_result(text, harmless(text.rstrip("\n")), as_json=args.json)
         return
     file = Path(args.output).expanduser()
     if args.to == "agents" and file.is_file() and file.stat().st_size:

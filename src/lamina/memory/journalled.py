@@ -13,7 +13,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Literal, Self
 
-from lamina.errors import Conflict, MemoryStoreError, NameTaken, SaidAlready, StorageError
+from lamina.errors import (
+    Conflict,
+    GateRefused,
+    MemoryStoreError,
+    NameTaken,
+    SaidAlready,
+    StorageError,
+)
 from lamina.events import Emit, Warned, quiet
 from lamina.ledger.places import make_private
 from lamina.memories import (
@@ -349,6 +356,7 @@ class JournalledFiles:
     # ---- renaming and forgetting
 
     def rename(self, old: str, new: str, *, writer: Writer = "user", session: str = "") -> Outcome:
+        _demand_no_index(old)
         self.make_state()
         with self.journal.writing():
             content = self.read_bytes(old)
@@ -388,6 +396,7 @@ class JournalledFiles:
         """Remove a memory and its pointer. `tombstone` keeps it from coming back; a dream that has
         merged a memory into another puts up none. `purge_history` takes it out of the history too.
         `evidence` is the user's wish; `removed` is what the agent did by itself and may take back."""
+        _demand_no_index(path)
         self.make_state()
         with self.journal.writing():
             content = self.files.read(path)
@@ -481,3 +490,10 @@ def _readable_path(path: str) -> bool:
         return bool(parts_of(path))
     except MemoryStoreError:
         return False
+
+
+def _demand_no_index(path: str) -> None:
+    if is_index(path):
+        raise GateRefused(
+            f"{path} lists the memories and is none itself: `lamina memory edit {path}` changes it."
+        )
