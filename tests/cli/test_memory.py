@@ -260,6 +260,7 @@ def test_forget_then_purge_works_in_that_order_by_the_name_without_its_ending(la
     assert lamina("memory", "forget", "a").code == 0
     ran = lamina("memory", "forget", "a", "--purge")
     assert (ran.code, ran.out) == (0, "Forgotten: a.md, and removed from the history for good.\n")
+    assert "new ids" in ran.err, "hints that were printed before name ids that are gone"
 
 
 def test_a_purge_of_what_never_was_says_so(lamina: Run) -> None:

@@ -373,7 +373,10 @@ def _forget(args: argparse.Namespace, store: MemoryStore) -> None:
     out(f"Forgotten: {', '.join(map(harmless, forgotten))}{for_good}.")
     for day in sorted(days) if args.purge else ():
         note(f"{harmless(day)} in {store.directory} still says it: take the line out there.")
-    if args.purge or args.quiet:
+    if args.quiet:
+        return
+    if args.purge:
+        note("The history was written anew: `lamina memory log` lists the new ids of changes.")
         return
     for path, commit in forgotten.items():
         if commit:
