@@ -113,6 +113,8 @@ def test_a_teammate_is_started_listed_written_to_and_stopped(
     assert main(["agents", "stop", "anna", *home.words]) == 0
     assert process.wait(60) == 0
     assert not home.present()["anna"].alive
+    assert main(["agents", "list", *home.words]) == 0
+    assert "anna  general  not running" in capsys.readouterr().out
     assert main(["agents", "stop", "anna", *home.words]) == 2  # it would end at its next start
     assert "anna is not running" in capsys.readouterr().err
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -122,6 +123,10 @@ def test_locks_that_two_processes_can_hold_are_found_out(
 def test_programs_and_packages_that_are_missing_are_warnings(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    extras = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
+    for extra in ("anthropic", "openai", "mcp", "gateway", "gguf", "team", "ui"):
+        first = extras["optional-dependencies"][extra][0].partition(">")[0]
+        assert first in doctor.PACKAGES, "doctor tells of every extra that README names"
     monkeypatch.setattr(doctor, "PACKAGES", {"no-such-package-anywhere": "nothing"})
     assert [check.state for check in doctor.check_packages()] == ["-"]
     missing = doctor.check_program("x", ["no-such-program-anywhere"], "never mind")

@@ -163,6 +163,14 @@ def test_common_options_count_before_and_after_the_command(lamina: Run, world: P
             ["settings", "--bogus"],
             "lamina: Unknown argument --bogus. See `lamina settings --help`.\n",
         ),
+        (
+            ["mcp", "--only", "zzz"],
+            (
+                "lamina: Argument --only: invalid choice: 'zzz' (choose from 'recall', 'remember', "
+                "'forget', 'why', 'inbox', 'sessions_search', 'expand', 'notes'). "
+                "See `lamina mcp --help`.\n"
+            ),
+        ),
         (["--home"], "lamina: Argument --home: expected one argument. See `lamina --help`.\n"),
     ],
 )

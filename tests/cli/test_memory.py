@@ -186,8 +186,41 @@ def test_log_blame_and_why_say_who_from_which_words_in_which_session_and_why(
         assert not commit["reason"] or f"because: {commit['reason']}" in ran.out
     grounds = lamina("memory", "why", memory["path"], "--json").json["changes"][0]["grounds"]
     assert grounds[0] == words
-    assert lamina("memory", "why", "nothing_of_the_kind").code == 2
     assert "There is no memory nothing.md" in lamina("memory", "why", "nothing.md").err
+    assert "There is no session 3f2a" in lamina("memory", "why", "3f2a").err
+
+
+@pytest.mark.spec("I2")
+@pytest.mark.parametrize("verb", ["why", "show", "log", "blame", "forget", "vouch", "pin"])
+def test_a_name_that_no_memory_has_is_answered_with_those_that_are_near(
+    lamina: Run, verb: str
+) -> None:
+    lamina("memory", "add", "Deploys never happen on Fridays.", "--file", "project_deploys_fridays")
+    for word in ("deploys", "project_deploy_fridays", "fridays deploys"):
+        ran = lamina("memory", verb, word)
+        assert (ran.code, ran.out) == (1, "")
+        assert f"There is no memory {word}" in ran.err
+        assert "Did you mean project_deploys_fridays.md?" in ran.err
+    assert "`lamina memory list` shows all" in lamina("memory", verb, "zebra").err
+
+
+@pytest.mark.spec("I2")
+@pytest.mark.parametrize(
+    "words", [["forget", "MEMORY"], ["forget", "MEMORY.md", "--purge"], ["rename", "MEMORY", "x"]]
+)
+def test_the_index_is_no_memory_to_forget_or_rename(
+    lamina: Run, directory: Path, words: list[str]
+) -> None:
+    lamina("memory", "add", "Deploys never happen on Fridays.")
+    before = (directory / "MEMORY.md").read_bytes()
+    ran = lamina("memory", *words)
+    assert (ran.code, ran.out) == (3, "")
+    assert "lists the memories and is none itself" in ran.err
+    assert (directory / "MEMORY.md").read_bytes() == before
+
+
+def test_nothing_to_accept_is_said(lamina: Run) -> None:
+    assert "The inbox is empty." in lamina("memory", "inbox", "accept", "--all").err
 
 
 @pytest.mark.spec("M11")
@@ -227,6 +260,7 @@ def test_forget_then_purge_works_in_that_order_by_the_name_without_its_ending(la
     assert lamina("memory", "forget", "a").code == 0
     ran = lamina("memory", "forget", "a", "--purge")
     assert (ran.code, ran.out) == (0, "Forgotten: a.md, and removed from the history for good.\n")
+    assert "new ids" in ran.err, "hints that were printed before name ids that are gone"
 
 
 def test_a_purge_of_what_never_was_says_so(lamina: Run) -> None:

@@ -99,7 +99,8 @@ def test_claude_codes_memory_comes_over_with_its_types_and_stays_as_it_is(
     before = {one: (one.read_bytes(), one.stat().st_mtime_ns) for one in folder.iterdir()}
     assert [row["decision"] for row in run("import", "claude")] == ["accept"]
     (memory,) = run("export")["memories"]
-    assert (memory["name"], memory["type"]) == ("Build host", "reference")
+    about = memory["path"], memory["name"], memory["type"]
+    assert about == ("host.md", "Build host", "reference")
     assert {one: (one.read_bytes(), one.stat().st_mtime_ns) for one in folder.iterdir()} == before
     (commit, *_) = run("log")
     assert commit["origin"] == "program", "not the user's word"
@@ -201,11 +202,16 @@ def test_one_command_takes_an_import_back_and_the_next_the_one_before(
 @pytest.mark.parametrize("form", ["json", "mem0", "folder"])
 def test_what_is_exported_can_be_imported_elsewhere(run: Run, tmp_path: Path, form: str) -> None:
     run("add", "Deploys never happen on Fridays.")
-    run("add", "The mascot is an otter.", "--type", "reference")
+    run("add", "The mascot is an otter.", "--type", "reference", "--file", "animals/mascot")
     target = tmp_path / ("out" if form == "folder" else "out.json")
     run("export", "--to", form, "-o", str(target))
     run("import", str(target), "--mine", of="other")
     assert _bodies(run, of="other") == _bodies(run)
+    for one in (here := run("list")), (there := run("list", of="other")):
+        assert {row["path"]: row["type"] for row in one}["animals/mascot.md"] == "reference"
+    assert {row["path"] for row in here} == {row["path"] for row in there}, "links still lead there"
+    undone = run("import", "--undo", of="other")["undone"]
+    assert sorted(undone) == sorted(row["path"] for row in here), "each once, and no index"
 
 
 def test_a_section_for_agents_md_has_a_line_a_memory(run: Run, tmp_path: Path) -> None:
@@ -213,6 +219,12 @@ def test_a_section_for_agents_md_has_a_line_a_memory(run: Run, tmp_path: Path) -
     run("export", "--to", "agents", "-o", str(tmp_path / "A.md"))
     text = (tmp_path / "A.md").read_text()
     assert text == "## What is remembered\n\n- Deploys never happen on Fridays.\n"
+    assert run("export", "--to", "agents") == text, "with --json, as JSON"
+    (tmp_path / "A.md").write_text("# Our own rules\n")
+    assert "holds something" in run(
+        "export", "--to", "agents", "-o", str(tmp_path / "A.md"), code=2
+    )
+    assert (tmp_path / "A.md").read_text() == "# Our own rules\n"
 
 
 @pytest.mark.parametrize(

@@ -135,7 +135,8 @@ def test_set_says_so_when_something_stronger_makes_it_useless(
         (["set", "hooks", "{}", "--project-file"], "inside the project"),
         (["set", "compact.auto"], "not how this command is used"),
         (["unset", "compact.auto"], "is not set in"),
-        (["compactt"], "There is no setting compactt"),
+        (["compactt"], "There is no setting compactt."),
+        (["set"], "not how this command is used"),
         (["set", "a", "b", "--local", "--user"], "not allowed with"),
     ],
 )

@@ -214,6 +214,14 @@ def test_a_person_vouches_for_it_and_may_undo_that(
         assert memory.recall(QUESTION)
     assert main(["memory", "vouch", "project_export", *home]) == 2
     assert main(["memory", "undo", *home]) == 0
+    assert main(["memory", "rename", "project_export", "project_dump", *home]) == 0
+    assert main(["memory", "undo", *home]) == 0
+    warned = capsys.readouterr().err
+    assert "says nearly the same" not in warned, "the file that it names is gone again"
+    with FileStore(directory(place), gate=all_read()) as store:
+        *undone, vouched, first = store.history.log("project_export.md")
+        assert [vouched.origin, first.origin] == ["typed", "quoted from tool"]
+        assert {one.origin for one in undone} == {"quoted from tool"}, "nobody typed it"
     assert NEUTRAL.fullmatch(index.read_text().strip())
     with lamina.Memory(place.project, home=place.home) as memory:
         assert memory.recall(QUESTION) == []

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from tests.team.people import GITHUB, Server, start, stop, topic
 
+from lamina.cli.main import main
 from lamina.errors import UsageError
 from lamina.team.database import Database, DatabaseAway, Stale, Token, engine_at
 from lamina.team.entries import EMPTY, LARGEST_FILE, sha256
@@ -408,6 +409,15 @@ def test_connections_that_postgresql_has_ended_are_replaced(postgresql: str, ten
         with pytest.raises(DatabaseAway):
             database.write(ana, "acme/shop", {"a.md": FACT}, EMPTY)
         assert database.write(ana, "acme/shop", {"a.md": FACT}, EMPTY).version == 1
+
+
+@pytest.mark.parametrize("verb", [["list"], ["revoke", "x"]])
+def test_a_database_that_is_not_there_is_not_made_by_a_look(
+    tmp_path: Path, verb: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["team", "token", *verb, "--db", f"sqlite://{tmp_path}/typo.db"]) == 2
+    assert "There is no database" in capsys.readouterr().err
+    assert [*tmp_path.iterdir()] == []
 
 
 @pytest.mark.spec("T2")

@@ -138,6 +138,15 @@ def test_buttons_do_on_disk_what_they_say(tab: Any) -> None:
     assert path not in memories(tab.project)
     press(tab, "Undo", within=".told")
     assert path in memories(tab.project)
+    quotation = "---\nname: Ports\ntype: project\nquoted_from: tool\n---\n\nStaging is on 8081.\n"
+    with tab.project.store() as store:
+        (store.directory / "project_ports.md").write_text(quotation)
+    tab.goto(f"{tab.here}/m/project_ports.md")
+    tab.get_by_text("Vouch…").click()
+    press(tab, "It is true")
+    assert "quoted_from" not in memories(tab.project)["project_ports.md"]
+    press(tab, "Undo", within=".told")
+    assert memories(tab.project)["project_ports.md"] == quotation
     tab.goto(f"{tab.here}/inbox")
     press(tab, "Accept")
     assert "feedback_waits.md" in memories(tab.project)

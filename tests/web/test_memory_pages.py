@@ -161,6 +161,27 @@ def test_a_file_that_a_browser_would_spoil_is_not_edited_here(
     assert b"one\r\nthree\r\n" in file.read_bytes()
 
 
+@pytest.mark.spec("I5", "M11")
+def test_a_quotation_is_vouched_for_by_its_form_alone_and_that_is_undone(
+    page: Page, memory_dir: Any, lamina: Any
+) -> None:
+    lamina("memory", "add", "Lunch is at noon.")
+    quotation = "---\nname: Ports\ntype: project\nquoted_from: tool\n---\n\nStaging is on 8081.\n"
+    (memory_dir() / "project_ports.md").write_text(quotation)
+    assert "Vouch…" in page.get("m/project_ports.md").words
+    assert page.get("vouch", X_Fragment="").status == 404
+    to = page._of("vouch")
+    assert page.ask("POST", to, b"path=project_ports.md", Origin=page.origin).status == 403
+    assert "quoted_from" in (memory_dir() / "project_ports.md").read_text()
+    got = page.post("vouch", path="project_ports.md")
+    assert "is your own word now" in got.words
+    assert "Vouch…" not in got.words
+    assert "quoted_from" not in (memory_dir() / "project_ports.md").read_text()
+    assert page.post("vouch", path="project_ports.md").status == 409
+    lamina("memory", "undo")
+    assert (memory_dir() / "project_ports.md").read_text() == quotation
+
+
 def test_a_pinned_memory_is_marked_and_let_go_again(page: Page, deploys: str, lamina: Any) -> None:
     assert "is pinned" in page.post("pin", path=deploys, on="1").words
     assert deploys in lamina("memory", "pin")

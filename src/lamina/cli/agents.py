@@ -138,7 +138,7 @@ def present(config: Config) -> tuple[list[Presence], str]:
 def present_row(one: Presence, now: float) -> tuple[str, ...]:
     """A teammate or a session in the same table."""
     card = Card("", one.name, one.type or "session", one.alive * (one.line or one.address))
-    card = replace(card, tokens=one.tokens, dollars=one.dollars, status="not started")
+    card = replace(card, tokens=one.tokens, dollars=one.dollars, status="not running")
     card = replace(card, status=one.status, started=one.started) if one.alive else card
     return row(card, "", now)
 

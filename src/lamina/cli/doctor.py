@@ -48,6 +48,9 @@ PACKAGES = {
     "mcp": "MCP servers",
     "xllamacpp": "local GGUF models",
     "openfeature-sdk": "flag providers",
+    "h11": "the gateway and what it wraps",
+    "jinja2": "the pages of `lamina ui`",
+    "starlette": "servers for teams",
 }
 # A second process tries the lock that the first holds: 3 says "taken", 0 "mine".
 _TRY_LOCK = """
@@ -175,7 +178,7 @@ def all_checks(config: Config) -> Iterator[Check]:
     yield from check_home(config.own_home)
     yield check_memory(config)
     yield from check_daily_log(config)
-    yield check_program("git", ["git", "--version"], "needed for history and worktrees")
+    yield check_program("git", ["git", "--version"], "only worktrees of agents need it")
     yield check_ripgrep()
     yield check_sandbox()
     yield from check_packages()

@@ -250,6 +250,8 @@ def _at_once(words: list[str]) -> int | None:
     module: Any = _module(name) if name in ("mcp", "hook") else None
     if module is None or (name == "hook" and options["client"] not in module.CLIENTS):
         return None
+    if "only" in options and all(options["only"] != one["name"] for one in module.TOOLS):
+        return None
     return module.at_once(**options)
 
 

@@ -341,16 +341,18 @@ def save_edited(
 
 
 def _vouch(args: argparse.Namespace, store: MemoryStore) -> None:
+    told(args, vouch(store, find(store, args.path), reason="lamina memory vouch"), store)
+
+
+def vouch(store: MemoryStore, path: str, *, reason: str) -> Outcome:
     """What nobody typed becomes the user's own word: it is shown unasked from now on."""
     from lamina.memory import edit_topic
 
-    path = find(store, args.path)
     if not store.read(path).quoted:
         raise UsageError(f"{harmless(path)} is no quotation: it speaks already.")
     old = store.read_bytes(path)
     new = edit_topic(old, extra={QUOTED: None})
-    reason = "lamina memory vouch"
-    told(args, save_edited(store, path, new, old, reason=reason, allow_secret=True), store)
+    return save_edited(store, path, new, old, reason=reason, allow_secret=True)
 
 
 def _rename(args: argparse.Namespace, store: MemoryStore) -> None:
@@ -371,7 +373,10 @@ def _forget(args: argparse.Namespace, store: MemoryStore) -> None:
     out(f"Forgotten: {', '.join(map(harmless, forgotten))}{for_good}.")
     for day in sorted(days) if args.purge else ():
         note(f"{harmless(day)} in {store.directory} still says it: take the line out there.")
-    if args.purge or args.quiet:
+    if args.quiet:
+        return
+    if args.purge:
+        note("The history was written anew: `lamina memory log` lists the new ids of changes.")
         return
     for path, commit in forgotten.items():
         if commit:

@@ -100,6 +100,8 @@ def _log(args: argparse.Namespace, store: MemoryStore, history: MemoryHistory) -
     path = _named(store, args.path) if args.path else ""
     found = history.log(path)
     commits = list(islice(found, args.number)) if args.number else list(found)
+    if path and not commits:
+        store.read_bytes(path)  # raises if there is none
     if args.json:
         out_json([as_json(commit) for commit in commits])
         return
@@ -331,6 +333,8 @@ def review(args: argparse.Namespace, store: MemoryStore) -> int | None:
     if args.json:
         out_json(done)
         return code
+    if not done:
+        note("The inbox is empty.")
     for row in done:
         if "failed" in row:
             note(f"lamina: {harmless(str(row['path']))}: {harmless(str(row['failed']))}")

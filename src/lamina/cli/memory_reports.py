@@ -138,8 +138,8 @@ def why(args: argparse.Namespace, config: Config) -> None:
             if path := memory.known(store, args.session):
                 memory_history.why_it_is_there(args, store, path)
                 return
-        if args.session.endswith(".md"):
-            raise UsageError(f"There is no memory {args.session}: `lamina memory list` names them.")
+            if args.session.strip("0123456789abcdef-"):  # as no id of a session is written
+                memory.find(store, args.session)  # raises: there is none
     file = sessions.choose(files, args.session)
     entries = read(file).entries
     found = recalls_of(entries)

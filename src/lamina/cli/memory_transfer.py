@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lamina.cli.options import add_verb, command, flag
-from lamina.cli.terminal import harmless, note, out, out_decisions, out_json, out_result, plural
+from lamina.cli.terminal import harmless, note, out_decisions, out_json, out_result, plural
 from lamina.errors import GateRefused, InboxFull, LaminaError, SaidAlready, UsageError
 from lamina.ledger.places import failing_as
 from lamina.memories import MEMORY_TYPES, QUOTED, Memory, MemoryType, Proposal
@@ -65,6 +65,7 @@ class Found:
     type: MemoryType | None = None
     name: str = ""
     description: str = ""
+    path: str = ""  # what its file is called there, which others link to
 
 
 def take_over(args: argparse.Namespace, config: Config, store: MemoryStore) -> None:
@@ -106,7 +107,7 @@ def _remark(args: argparse.Namespace, rows: Sequence[dict[str, str]]) -> None:
 def _take(
     args: argparse.Namespace, store: MemoryStore, one: Found, kind: MemoryType, mark: str
 ) -> dict[str, str]:
-    from lamina.memory import proposed
+    from lamina.memory import proposed, why_bad_name, why_misnamed
 
     proposal = proposed(
         one.body,
@@ -117,6 +118,10 @@ def _take(
         reason=f"{mark}, {one.where}" if one.where else mark,
     )
     proposal = replace(proposal, writer="user" if args.mine else "program")
+    named = replace(proposal, path=one.path)
+    amiss = why_bad_name(one.path) or (not args.mine and why_misnamed(named))
+    if not amiss and not one.path.startswith("team/"):  # that is joined, not imported
+        proposal = named
     path, decision, reason = _outcome(args, store, proposal)
     return {"from": one.where, "path": path, "decision": decision, "reason": reason}
 
@@ -165,10 +170,10 @@ def _undo(args: argparse.Namespace, store: MemoryStore) -> None:
     # A commit's time is whole seconds; of those in one, the log has the last first.
     last = max(done, key=lambda one: int(one[0]))[1]
     mark = _MARK + last.removeprefix(_MARK).partition(" ")[0]
-    paths: list[str] = []
+    paths: list[str] = []  # without the index, which every one of them changes
     for commit in (one for one in saved if one.reason.startswith(mark)):
         try:
-            paths += history.undo(commit.id)
+            paths += [path for path in history.undo(commit.id) if path != _INDEX]
         except LaminaError as error:
             note(f"{commit.id[:8]} stays: {harmless(str(error))}")
     for item in (one for one in waiting if one.proposal.reason.startswith(mark)):
@@ -209,11 +214,8 @@ def _read(source: Path) -> tuple[MemoryType, list[Found]]:
     if own is not None:
         return "project", [one for row in as_list(own) if (one := _own(as_object(row)))]
     rows = as_list(as_object(value).get("results")) or as_list(value)
-    return "user", [
-        Found(f"number {number}", text)
-        for number, row in enumerate(rows, 1)
-        if (text := str(as_object(row).get("memory") or "").strip())
-    ]
+    found = (_own(_as_ours(as_object(row), number)) for number, row in enumerate(rows, 1))
+    return "user", [one for one in found if one]
 
 
 def _content(file: Path) -> bytes:
@@ -233,8 +235,9 @@ def _in_folder(folder: Path) -> Iterator[Found]:
             if memory.quoted:
                 _left_out(str(file.relative_to(folder)))
             elif memory.body.strip():
+                path = file.relative_to(folder).as_posix()
                 about = memory.type, _title(memory), memory.description
-                yield Found(str(file.relative_to(folder)), memory.body, *about)
+                yield Found(path, memory.body, *about, path)
 
 
 def _left_out(path: str) -> None:
@@ -244,6 +247,15 @@ def _left_out(path: str) -> None:
 def _title(memory: Memory) -> str:
     """Its own; one that was only made from the file's name would make a worse one."""
     return "" if memory.name == Path(memory.path).stem else memory.name
+
+
+def _as_ours(row: Any, number: int) -> dict[str, Any]:
+    """A row of mem0's, with what an export of ours put into its metadata."""
+    return {
+        "where": f"number {number}",
+        **as_object(row.get("metadata")),
+        "body": row.get("memory"),
+    }
 
 
 def _own(row: Any) -> Found | None:
@@ -256,7 +268,8 @@ def _own(row: Any) -> Found | None:
         return None
     known: Any = kind if kind in MEMORY_TYPES else None
     name, description = str(row.get("name") or ""), str(row.get("description") or "")
-    return Found(str(row.get("path") or ""), body, known, name, description)
+    path = str(row.get("path") or "")
+    return Found(path or str(row.get("where") or ""), body, known, name, description, path)
 
 
 def _sections(text: str) -> Iterator[Found]:
@@ -319,10 +332,15 @@ def export(args: argparse.Namespace, store: MemoryStore) -> None:
             out_json(value)
             return
     if not args.output:
-        out(harmless(text.rstrip("\n")))
+        out_result(text, harmless(text.rstrip("\n")), as_json=args.json)
         return
-    with failing_as(UsageError, f"Can't write {args.output}"):
-        Path(args.output).write_text(text, "utf-8")
+    file = Path(args.output).expanduser()
+    if args.to == "agents" and file.is_file() and file.stat().st_size:
+        raise UsageError(f"{file} holds something already. Add the section with >> instead of -o.")
+    with failing_as(UsageError, f"Can't write {file}"):
+        file.write_text(text, "utf-8")
+    if not args.quiet:
+        note(f"{plural(len(memories), 'memory', 'memories')} written to {file}.")
 
 
 def _write_folder(args: argparse.Namespace, store: MemoryStore) -> None:

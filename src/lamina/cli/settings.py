@@ -60,7 +60,7 @@ def run(args: argparse.Namespace) -> None:
             return _unset(args, name)
         case ["path"]:
             return _paths(args)
-        case [] | [_]:
+        case [] | [_] if args.what not in (["set"], ["unset"]):
             return _show(args, args.what[0] if args.what else "")
         case _:
             raise UsageError(
@@ -97,7 +97,7 @@ def _named(name: str) -> list[Setting]:
     if name in BY_NAME:
         return [BY_NAME[name]]
     group = [row for row in SETTINGS if not name or row.name.startswith(name + ".")]
-    return group or [known(name, "the command")]
+    return group or [known(name)]
 
 
 def _as_json(config: Config, row: Setting) -> dict[str, Any]:
@@ -132,7 +132,7 @@ def as_text(value: Any) -> str:
 
 
 def _set(args: argparse.Namespace, name: str, text: str) -> None:
-    setting = known(name, "the command")
+    setting = known(name)
     kind: SourceKind = args.file or "user"
     path = _files(args)[kind]
     value = parsed(setting, text, "the command")

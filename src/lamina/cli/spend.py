@@ -145,7 +145,7 @@ def saved_in(calls: Iterable[Json]) -> tuple[float, float]:
             other = row.get(name)
             if isinstance(other, int | float) and isinstance(paid, int | float):
                 sums[name] += float(other) - float(paid)
-    return sums["direct"], -sums["acting"]
+    return sums["direct"], 0.0 - sums["acting"]  # never "-0.0"
 
 
 def _caps(config: Config, spent: dict[str, float]) -> Iterator[Json]:

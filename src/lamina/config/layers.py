@@ -168,14 +168,14 @@ def read_small(path: Path) -> str | None:
         ) from error
 
 
-def known(name: str, place: str) -> Setting:
+def known(name: str, place: str = "") -> Setting:
     """The setting of that name, or a refusal with the nearest one."""
     setting = BY_NAME.get(name)
     if setting is not None:
         return setting
     near = nearest(name, BY_NAME)
     hint = f"Did you mean {near}?" if near else "`lamina settings` lists them all."
-    raise SettingsError(f"There is no setting {name} (in {place}). {hint}")
+    raise SettingsError(f"There is no setting {name}{place and f' (in {place})'}. {hint}")
 
 
 def nearest(name: str, names: Mapping[str, Any]) -> str:

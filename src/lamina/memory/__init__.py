@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from lamina.memory.instructions import Instructions, as_reminder, load, places_for, touched
     from lamina.memory.journal import merge_contents
     from lamina.memory.leaks import leaks_in, safe_path, without_secrets
-    from lamina.memory.naming import file_name, free_names, title_of, why_bad_name
+    from lamina.memory.naming import file_name, free_names, title_of, why_bad_name, why_misnamed
     from lamina.memory.paths import (
         TEAM_AUTHORS,
         TEAM_NEWS,
@@ -110,7 +110,7 @@ _NAMES = {
     "instructions": "Instructions as_reminder load places_for touched",
     "journal": "merge_contents",
     "leaks": "leaks_in safe_path without_secrets",
-    "naming": "file_name free_names title_of why_bad_name",
+    "naming": "file_name free_names title_of why_bad_name why_misnamed",
     "paths": (
         "TEAM_AUTHORS TEAM_NEWS canonical_root memory_place place_of team_authors team_folder "
         "team_is_on team_news"

@@ -13,7 +13,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Literal, Self
 
-from lamina.errors import Conflict, MemoryStoreError, NameTaken, SaidAlready, StorageError
+from lamina.errors import (
+    Conflict,
+    GateRefused,
+    MemoryStoreError,
+    NameTaken,
+    SaidAlready,
+    StorageError,
+)
 from lamina.events import Emit, Warned, quiet
 from lamina.ledger.places import make_private
 from lamina.memories import (
@@ -37,7 +44,7 @@ from lamina.memory.index import INDEX, is_index, load_index
 from lamina.memory.journal import Journal, merge_contents
 from lamina.memory.known_memories import KnownMemories, search
 from lamina.memory.leaks import for_index
-from lamina.memory.naming import free_names, printable
+from lamina.memory.naming import free_names, near_names, printable
 from lamina.memory.scan import Scan, Scanner, first_sight, nothing_new, record_outside
 from lamina.memory.tombstones import Pins, Tombstones
 from lamina.memory.topics import read_topic
@@ -134,8 +141,10 @@ class JournalledFiles:
     def read_bytes(self, path: str) -> bytes:
         content = self.files.read(path)
         if content is None:
+            near = ", ".join(map(printable, near_names(path, dict(self.scanner.present()))))
+            hint = f"Did you mean {near}?" if near else "`lamina memory list` shows all."
             raise MemoryStoreError(
-                f"There is no memory {printable(path)} in {self.directory}. `lamina memory list` shows all."
+                f"There is no memory {printable(path)} in {self.directory}. {hint}"
             )
         return content
 
@@ -315,6 +324,7 @@ class JournalledFiles:
     # ---- renaming and forgetting
 
     def rename(self, old: str, new: str, *, writer: Writer = "user", session: str = "") -> Outcome:
+        _demand_no_index(old)
         self.make_state()
         with self.journal.writing():
             content = self.read_bytes(old)
@@ -322,6 +332,7 @@ class JournalledFiles:
             memory = read_topic(old, content)
             proposal = drafts.proposal_of(dataclasses.replace(memory, path=new), writer, session)
             verdict = self.admission.judge_moved(proposal, old)
+            verdict = dataclasses.replace(verdict, origin=self.admission.origin_of(old))
             if self.files.read(new) is not None:
                 raise Conflict(f"{new} exists already. Choose another name.")
             rework = index.renaming(old, new, memory)
@@ -353,6 +364,7 @@ class JournalledFiles:
         """Remove a memory and its pointer. `tombstone` keeps it from coming back; a dream that has
         merged a memory into another puts up none. `purge_history` takes it out of the history too.
         `evidence` is the user's wish; `removed` is what the agent did by itself and may take back."""
+        _demand_no_index(path)
         self.make_state()
         with self.journal.writing():
             content = self.files.read(path)
@@ -446,3 +458,10 @@ def _readable_path(path: str) -> bool:
         return bool(parts_of(path))
     except MemoryStoreError:
         return False
+
+
+def _demand_no_index(path: str) -> None:
+    if is_index(path):
+        raise GateRefused(
+            f"{path} lists the memories and is none itself: `lamina memory edit {path}` changes it."
+        )

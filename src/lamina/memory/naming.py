@@ -5,6 +5,7 @@ names it here. Pure.
 
 from __future__ import annotations
 
+import difflib
 import hashlib
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -41,6 +42,14 @@ _LONGEST_TITLE = 200
 _LINK = re.compile(r"\[\[([^\[\]\n]{1,200})\]\]")
 _CLAUSE = re.compile(r"[,;.:!?，。；：]|\b(?:but|aber)\b|但")
 _NUMBERED = 50  # files of one name that get a number; the next ones get a hash
+
+
+def near_names(word: str, paths: Iterable[str]) -> list[str]:
+    """Up to three memories that a name may mean: those that hold its parts, else those spelt nearly so."""
+    name = word.lower().removesuffix(".md")
+    parts, known = name.replace("_", " ").split(), sorted(paths)
+    holding = [path for path in known if len(name) > 2 and all(part in path for part in parts)]
+    return holding[:3] or difflib.get_close_matches(f"{name}.md", known, 3)
 
 
 def file_name(kind: str, title: str, says: str = "") -> str:

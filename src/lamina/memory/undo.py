@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import replace
+from itertools import dropwhile, islice
 
 from lamina.errors import Conflict, GateRefused, UsageError
 from lamina.events import Warned
-from lamina.memories import Change, Commit, InForce, Note, Outcome
+from lamina.memories import Change, Commit, InForce, Note, Outcome, as_quoted
 from lamina.memory import drafts
 from lamina.memory.index import is_index, without_change
 from lamina.memory.journal import merge_contents
@@ -115,7 +116,7 @@ class FileHistory:
             note = Note(
                 writer="user",
                 subject=f"undo {taken.id[:8]}: {taken.subject}",
-                origin="typed" if taken.origin == "typed" else "",
+                origin=_whose_again(store, taken, changes),
                 marks={"Undoes": taken.id}
                 | ({"Renamed": f"{new} -> {old}"} if new else {})
                 | {key: taken.marks[key] for key in ("Teammates",) if key in taken.marks},
@@ -151,9 +152,22 @@ class FileHistory:
         )
 
 
+def _whose_again(store: JournalledFiles, commit: Commit, changes: Sequence[Change]) -> str:
+    """Whose word the memory that comes back is: what it was before the change that is taken back."""
+    back = [one for one in changes if one.after is not None and not is_index(one.path)]
+    if len(back) != 1:
+        return ""
+    if quoted := read_topic(back[0].path, back[0].after or b"").quoted:
+        return as_quoted(quoted)
+    log = dropwhile(lambda one: one.id != commit.id, store.journal.history.log(back[0].path))
+    told = (one.origin for one in islice(log, 1, None) if one.writer not in ("dream", "outside"))
+    return next(filter(None, told), "")
+
+
 def _judge(store: JournalledFiles, recorded: Sequence[Change], changes: Sequence[Change]) -> None:
     """A file that comes back as it was is the user's, whatever the gate thinks of it; only a text that
     never stood there may be refused. What the gate remarks is told either way."""
+    gone = {change.path for change in changes if change.after is None}
     for old, change in zip(recorded, changes, strict=True):
         if change.after is None or is_index(change.path):
             continue
@@ -161,8 +175,10 @@ def _judge(store: JournalledFiles, recorded: Sequence[Change], changes: Sequence
         back = replace(drafts.proposal_of(memory, "user", ""), allow_secret=True)
         as_it_was = suppress(GateRefused) if change.after == old.before else nullcontext()
         with as_it_was:
-            for warning in store.admission.judge(back, change.before, change.after).warnings:
-                store.emit(Warned(warning))
+            verdict = store.admission.judge(back, change.before, change.after)
+            for warning in verdict.warnings:
+                if not (verdict.update_of in gone and warning.startswith(verdict.update_of)):
+                    store.emit(Warned(warning))
 
 
 def _put_up_again(store: JournalledFiles, commit: Commit, changes: Sequence[Change]) -> str:

@@ -90,8 +90,9 @@ def run(args: argparse.Namespace) -> int | None:
         if args.verb == "join":
             return _join(args, config, place)
         if args.verb == "leave":
+            shared = "is no longer shared. The files stay" if place.joined() else "was not shared"
+            left = f"This project {shared}."
             place.leave()
-            left = "This project is no longer shared. The files stay."
             return _told(args, {"joined": False}, left)
         return _VERBS[args.verb](args, config, store, place)
 

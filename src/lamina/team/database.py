@@ -105,10 +105,12 @@ class Page:
 
 
 class Database:
-    def __init__(self, address: str, *, now: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self, address: str, *, new: bool = True, now: Callable[[], float] = time.time
+    ) -> None:
         self._now = now
         try:
-            self._engine = engine_at(address)
+            self._engine = engine_at(address, new=new)
             try:
                 self._migrate()
             except BaseException:
@@ -464,7 +466,7 @@ class _WithMarks:
         return self._connection.execute(statement.replace("?", "%s"), values)
 
 
-def engine_at(address: str) -> SQLite | PostgreSQL:
+def engine_at(address: str, *, new: bool = True) -> SQLite | PostgreSQL:
     scheme, _, path = address.partition("://")
     if scheme in ("postgresql", "postgres"):
         return PostgreSQL(address)
@@ -473,4 +475,7 @@ def engine_at(address: str) -> SQLite | PostgreSQL:
             f"{address} is not a database address this server supports: "
             "give sqlite:///WHOLE/PATH or postgresql://USER@HOST/NAME."
         )
-    return SQLite(Path("/" + path.lstrip("/")))
+    file = Path("/" + path.lstrip("/"))
+    if not new and not file.exists():
+        raise UsageError(f"There is no database {file}. `lamina team token create` makes one.")
+    return SQLite(file)

@@ -45,9 +45,9 @@ def add_verbs(verbs: Any) -> None:
 def run(args: argparse.Namespace) -> None:
     if args.verb == "serve":
         return _serve(args)
-    with closing(Database(args.db)) as database:
-        verbs = {"create": _create, "list": _list, "revoke": _revoke}
-        return verbs[args.token_verb](args, database)
+    run_verb = {"create": _create, "list": _list, "revoke": _revoke}[args.token_verb]
+    with closing(Database(args.db, new=run_verb is _create)) as database:
+        return run_verb(args, database)
 
 
 def _serve(args: argparse.Namespace) -> None:

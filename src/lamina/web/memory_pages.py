@@ -1,5 +1,5 @@
 """The memory of a project: listed, searched, one memory with who wrote which line and on whose words,
-its history and links; edited, pinned, forgotten, and every change undone. All of it through the store
+its history and links; edited, pinned, vouched for, forgotten, and every change undone. All of it through the store
 and its gate, as `lamina memory` does.
 """
 
@@ -325,6 +325,15 @@ def _pin(asked: Asked, project: Project) -> Answer:
     return done(project.url("m", path), f"{path} {said}")
 
 
+def _vouch(asked: Asked, project: Project) -> Answer:
+    with project.store() as store:
+        path = memory.find(store, asked.form.get("path", ""))
+        memory.vouch(store, path, reason="lamina ui")
+        return done(
+            project.url("m", path), f"{path} is your own word now.", store.newest_change(path)
+        )
+
+
 def _forget(asked: Asked, project: Project) -> Answer:
     purge = bool(asked.form.get("purge"))
     with project.store() as store:
@@ -348,4 +357,4 @@ def _undo(asked: Asked, project: Project) -> Answer:
 
 
 SHOWN = {"": _list, "m": _one, "history": _log, "change": _changed, "edit": _edit}
-DONE = {"edit": _save, "pin": _pin, "forget": _forget, "undo": _undo}
+DONE = {"edit": _save, "pin": _pin, "vouch": _vouch, "forget": _forget, "undo": _undo}
