@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from lamina.errors import Conflict, LaminaError, UsageError
 from lamina.events import Event, MemoryAdopted
 from lamina.memories import Verdict
+from lamina.memory.commits import rests_on_user
 from lamina.memory.file_store import FileStore
 from lamina.memory.index import is_index
 from lamina.memory.review import attribute
@@ -145,6 +146,23 @@ def test_a_file_that_the_gate_would_refuse_comes_back_as_it_was(store: FileStore
     undo_last(store)
     undo_last(store)
     assert contents(store.directory) == FOREIGN
+
+
+@pytest.mark.parametrize("how", ["forget", "rename"])
+@pytest.mark.parametrize("writer", ["program", "user"])
+def test_undoing_makes_nobody_elses_words_the_users_own(
+    store: FileStore, how: str, writer: Any
+) -> None:
+    store.remember(a_memory("a.md", writer=writer))
+    if how == "forget":
+        store.forget("a.md")
+    else:
+        store.rename("a.md", "b.md")
+    undo_last(store)
+    store.catch_up()
+    back = next(store.history.log("a.md"))
+    assert back.marks["Undoes"]
+    assert rests_on_user(back) == (writer == "user")
 
 
 def test_a_memory_that_was_edited_by_hand_since_is_not_undone(store: FileStore) -> None:

@@ -26,7 +26,7 @@ from lamina.cli.terminal import (
     style,
     table_lines,
 )
-from lamina.errors import UsageError
+from lamina.errors import MemoryStoreError, UsageError
 from lamina.memories import Memory
 
 if TYPE_CHECKING:
@@ -139,7 +139,10 @@ def why(args: argparse.Namespace, config: Config) -> None:
                 memory_history.why_it_is_there(args, store, path)
                 return
             if args.session.strip("0123456789abcdef-"):  # as no id of a session is written
-                memory.find(store, args.session)  # raises: there is none
+                try:
+                    memory.find(store, args.session)
+                except MemoryStoreError as error:  # no session has that name either
+                    raise UsageError(str(error)) from error
     file = sessions.choose(files, args.session)
     entries = read(file).entries
     found = recalls_of(entries)

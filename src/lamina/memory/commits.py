@@ -44,7 +44,9 @@ def rests_on_user(commit: Commit, path: str = "") -> bool:
     """A commit of many files, such as a dream's, names those of them that do."""
     if commit.writer == "outside" or "Teammates" in commit.marks:
         return False
-    typed = commit.origin == "typed" or commit.writer == "user"
+    # Who undoes or renames says nothing of whose words come back.
+    wrote = commit.writer == "user" and commit.marks.keys().isdisjoint(("Undoes", "Renamed"))
+    typed = commit.origin == "typed" or wrote
     return typed or (bool(path) and path in commit.marks.get("Typed", "").split())
 
 
