@@ -24,7 +24,7 @@ from lamina.memories import (
     quoted_from,
 )
 from lamina.memory.evidence import TEMPLATE_WORDS
-from lamina.memory.naming import file_name, title_of
+from lamina.memory.naming import file_name, title_of, why_misnamed
 from lamina.memory.topics import brought_to, edit_topic, read_topic, topic_of
 from lamina.secrets import secrets_in
 from lamina.text.dates import with_absolute_dates
@@ -300,12 +300,12 @@ def in_their_words(store: MemoryStore, proposal: Proposal, base: Memory | None =
     stand there instead, if that is what keeps it from being taken. What explains it stays, and so do
     the lines of `base`, the memory that it changes."""
     if base is None:
-        return _worded(store, proposal)
+        return _worded(store, proposal, new=True)
     standing = {*filter(None, map(fold, base.body.splitlines()))}
     lines = proposal.body.splitlines()
     stays = [line for line in lines if fold(line) in standing]
     new = "\n".join(line for line in lines if line not in stays)
-    said = _worded(store, replace(proposal, body=new))
+    said = _worded(store, replace(proposal, body=new), new=False)
     if said.body == new or fold(said.description) in standing:
         return proposal  # they said nothing else than what stands there
     if stays:
@@ -314,17 +314,17 @@ def in_their_words(store: MemoryStore, proposal: Proposal, base: Memory | None =
     return replace(said, body="\n".join([*stays, said.body]))
 
 
-def _worded(store: MemoryStore, proposal: Proposal) -> Proposal:
-    if proposal.type not in ("user", "feedback", "project") or not proposal.evidence:
+def _worded(store: MemoryStore, proposal: Proposal, *, new: bool) -> Proposal:
+    if not proposal.type or not proposal.evidence:
         return proposal
     lines = [line.strip() for line in proposal.body.splitlines() if line.strip()]
     explained = [line for line in lines if line.startswith(_EXPLAINS)]
     rule = " ".join(one for one in lines if one not in explained) or proposal.description
     # A fact may be worded by anybody, as long as it only restates theirs.
-    fact = proposal.type == "project"
+    fact = proposal.type not in ("user", "feedback")
     if fact and store.judge_among(proposal, (), "").speaks:
         return proposal
-    ways = [] if fact else [_called(proposal, rule, proposal.body)]
+    ways = [_called(proposal, rule, proposal.body)]
     asked = replace(proposal, type="user") if fact else proposal
     if theirs := store.judge_among(asked, (), "").theirs:
         said = fold(" ".join(theirs))  # what it says itself is not explained again
@@ -336,8 +336,14 @@ def _worded(store: MemoryStore, proposal: Proposal) -> Proposal:
             for words in ([_with_days(proposal, theirs), theirs] if fact else [theirs])
             for more in bodies
         ]
+    if new:  # a file that is named after other words of theirs costs nobody the memory
+        ways = [_filed_by_its_words(one) if why_misnamed(one) else one for one in ways]
     taken = (one for one in ways if store.judge_among(one, (), "").speaks)
     return next(taken, proposal)
+
+
+def _filed_by_its_words(proposal: Proposal) -> Proposal:
+    return replace(proposal, path=file_name(proposal.type or "project", proposal.description))
 
 
 def _with_days(proposal: Proposal, theirs: Sequence[str]) -> list[str]:

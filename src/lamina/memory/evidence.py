@@ -29,7 +29,7 @@ from lamina.text.asks import (
     turned_round,
     withdraws,
 )
-from lamina.text.claims import only_restates
+from lamina.text.claims import echoes, only_restates
 from lamina.text.lists import Listed, words
 from lamina.text.origins import asks_somebody, typed_parts, untyped_parts
 from lamina.text.own_words import own_text
@@ -38,7 +38,7 @@ Blocks = Sequence[tuple[Origin, str]]
 
 _FOUNDED, _HALF, _NEEDED_SHARE = 0.4, 0.5, 0.7  # of the content words
 _MOST_SAID, _MOST_LINES = 1_000, 40  # characters that are kept as one memory; lines of a message
-_RUN = _LIKE = 5  # words or wide characters that show where a text came from; letters of a stem
+_LIKE = 5  # letters of a stem
 
 # The less a source is to be trusted, the earlier: a memory is labelled by the worst it rests on.
 _LEAST_TRUSTED: tuple[Origin, ...] = (
@@ -213,7 +213,7 @@ def _title_adds(proposal: Proposal, said: Sequence[Message]) -> str:
     stems = wording.content_stems(topic)
     if not stems and not wording.hard_tokens(topic) and not wording.denials(topic):
         return ""
-    runs = [way for message in said for way in message.ways()]
+    runs = [one for by in said for way in by.ways() for one in (way, about.without_wish(way))]
     # One that is cut must show it: what the rule is limited to may be gone.
     cut = (one for way in runs for one in [title_of(way)] if one[-1:] != "…" or title[-1] == "…")
     if any(same_sentence(title, one) for one in (*runs, *cut)):
@@ -480,18 +480,14 @@ def _restates(sentence: str, texts: Iterable[str]) -> bool:
     )
 
 
-def echoes(text: str, sources: Iterable[str]) -> bool:
-    """Whether some words in a row of a text stand in one of the sources."""
-    runs = wording.runs(text, _RUN)
-    return bool(runs) and any(not runs.isdisjoint(wording.runs(one, _RUN)) for one in sources)
-
-
 def restates(proposal: Proposal, text: str, record: Record) -> bool:
     """Does a text that nobody typed say only what the user did, sentence by sentence?"""
     support, title = _supported(proposal, record), _spelled(proposal.name, proposal.type)
     each = [message.stated() for message in support.messages]
     typed = [one for said in each for text in said for one in (*_AND_A.split(text), " ".join(said))]
     told = _WRAPPED.sub(r"\1 ", "\n".join(told_apart(text)))
+    if any(title == title_of(one) for one in wording.sentences(told)):
+        title = ""  # it says no more than the sentence that it begins
     return only_restates(told, title, typed, support.days)
 
 

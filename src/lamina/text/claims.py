@@ -299,8 +299,15 @@ def order_heard(text: str, heard: Callable[[], Iterable[str]]) -> str:
 
 # ---- what says again what somebody said
 
+_RUN = 5  # words or wide characters that show where a text came from
 _MOST, _NEARLY_ALL = 1.0, 0.8  # of the content words
 _TITLE, _TITLE_LETTERS = 4, 40  # words and letters of one that is made of what it stands over
+
+
+def echoes(text: str, sources: Iterable[str]) -> bool:
+    """Whether some words in a row of a text stand in one of the sources."""
+    runs = wording.runs(text, _RUN)
+    return bool(runs) and any(not runs.isdisjoint(wording.runs(one, _RUN)) for one in sources)
 
 
 def only_restates(text: str, title: str, said: Sequence[str], days: Sequence[str]) -> bool:
@@ -313,14 +320,17 @@ def only_restates(text: str, title: str, said: Sequence[str], days: Sequence[str
 
 
 def _says_again(one: str, said: str, days: Sequence[str]) -> bool:
+    if not wording.days_in_order(one, days):
+        return False
     known = "\n".join([said, *days])
+    for day in known[len(said) :].split():
+        one = one.replace(f" ({day})", "")
     return (
         _share(one, known) >= _MOST
         and not wording.missing_tokens(one, known)
         and denials(one) == denials(said)
         and _share(said, one) >= _NEARLY_ALL  # what limits it must not be gone
         and in_order(one, said)
-        and wording.days_in_order(one, days)
     )
 
 

@@ -100,12 +100,14 @@ def main_clause(kept: str, asking: str) -> str:
     """ "…, dass ich in Köln wohne" says "ich wohne in Köln"; "" where more than one word would move."""
     if not asking.rstrip().endswith("dass"):
         return kept
-    who = _doer().match(kept)
+    first = next((kept[:end] for _, end in spans(kept, semicolons=False)), kept)
+    clause = first.rstrip(" .!")  # what comes behind it stays as it is
+    who = _doer().match(clause)
     apart = sections("wishes.de.txt")["apart"]
-    *between, verb = kept[who.end() :].split() if who else [""]
-    if not who or {"und", "oder"} & {*between} or "," in kept or verb.startswith(apart):
+    *between, verb = clause[who.end() :].split() if who else [""]
+    if not who or {"und", "oder"} & {*between} or "," in clause or verb.startswith(apart):
         return ""
-    return " ".join([who[0], verb, *between])
+    return " ".join([who[0], verb, *between]) + kept[len(clause) :]
 
 
 def asked_at(message: Sequence[Sentence], place: int) -> Asked | None:

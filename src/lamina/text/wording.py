@@ -433,10 +433,12 @@ LIST_ITEM = re.compile(r"\s*(?:[-*+•–]|\d{1,3}[.)])\s+")
 
 def in_place(lines: Sequence[str], before: Sequence[str]) -> list[bool]:
     """Which lines stand as they stood before: in the same order and below the same words."""
-    # A first line that both have was above the others before as well, whatever is added below.
-    titled = False if _first_said(lines) == _first_said(before) else None
-    above, stood = (read_under(text, titled=titled) for text in (lines, before))
-    known = list(map(spaced, before))
+    known, first = list(map(spaced, before)), _first_said(lines)
+    # A first line that both have was above the others before as well. What is added must speak of the
+    # same thing: below "Rejected ideas" it would say the opposite.
+    added = " ".join(line for line in lines if spaced(line) not in known)
+    same = first == _first_said(before) and content_stems(first) <= content_stems(added)
+    above, stood = (read_under(text, titled=False if same else None) for text in (lines, before))
     at, found = 0, list[bool]()
     for line, under in zip(map(spaced, lines), above, strict=True):
         here = [n for n in range(at, len(known)) if known[n] == line and stood[n] == under]

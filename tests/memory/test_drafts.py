@@ -1,0 +1,82 @@
+"""What the user typed speaks, whatever else the message asks for and whatever it is called."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from lamina.local.extractor import extract
+from lamina.memory.drafts import in_their_words
+from lamina.memory.file_store import FileStore
+from lamina.memory.gate import GateContext
+
+NOW = datetime(2026, 11, 18, 12, tzinfo=UTC)
+
+
+@pytest.mark.spec("L5.6", "L5.8")
+@pytest.mark.parametrize(
+    ("fact", "more"),
+    [
+        (
+            "The error budgets of all services are on grafana.lan/d/slo-board, one row a team.",
+            "Why is checkout in the red there?",
+        ),
+        (
+            "Bugs of the scanner app are kept in YouTrack, project SCAN, not in GitHub.",
+            "Write a title for this one, please.",
+        ),
+        (
+            "Die Prüfprotokolle liegen auf Laufwerk T: unter Labor\\Pruefung, nach Monat sortiert.",
+            "Schreib mir ein Skript, das die von gestern zählt.",
+        ),
+        ("设计稿都放在蓝湖的“会员中心”项目里，仓库里的截图早就过时了。", "帮我写个按钮样式"),
+    ],
+)
+def test_a_typed_fact_speaks_in_its_own_sentence(tmp_path: Path, fact: str, more: str) -> None:
+    said = f"{fact} {more}"
+    messages = [{"role": "user", "origin": "typed", "content": said, "uuid": "0"}]
+    gate = GateContext(origin_text=lambda *_: [("typed", said)])
+    with FileStore(tmp_path / "memory", gate=gate) as store:
+        [found] = extract(messages, now=NOW, session="s")
+        path = store.remember(in_their_words(store, found)).path
+        kept = store.read(path)
+        assert (kept.type, kept.quoted) == ("reference", "")
+        assert kept.body.strip().casefold() == fact.casefold()
+        assert more not in kept.description
+
+
+@pytest.mark.spec("L5.6", "L5.8")
+@pytest.mark.parametrize(
+    ("said", "kept"),
+    [
+        (
+            "make a note that I want release notes with the breaking changes first and the rest by room",
+            "I want release notes with the breaking changes first and the rest by room",
+        ),
+        (
+            "Merk dir: in der Filiale Ulm ist freitags schon ab zwölf zu, da gehen nie Lieferungen hin",
+            "in der Filiale Ulm ist freitags schon ab zwölf zu, da gehen nie Lieferungen hin",
+        ),
+        (
+            "Behalte bitte im Hinterkopf, dass wir Gutscheine nicht erstatten. Das steht in den AGB.",
+            "wir erstatten Gutscheine nicht. Das steht in den AGB.",
+        ),
+        (
+            "Remember for good: my surname is written Mac Allan with a space. Two badges were wrong.",
+            "my surname is written Mac Allan with a space. Two badges were wrong.",
+        ),
+    ],
+)
+def test_a_long_wish_is_kept_without_the_words_that_ask_for_it(
+    tmp_path: Path, said: str, kept: str
+) -> None:
+    messages = [{"role": "user", "origin": "typed", "content": said, "uuid": "0"}]
+    gate = GateContext(origin_text=lambda *_: [("typed", said)])
+    with FileStore(tmp_path / "memory", gate=gate) as store:
+        [found] = extract(messages, now=NOW, session="s")
+        done = store.remember(in_their_words(store, found))
+        assert done.decision == "accept", done.reason
+        lines = store.read(done.path).body.strip().splitlines()
+        assert lines[0].casefold().rstrip(".") == kept.casefold().rstrip(".")
