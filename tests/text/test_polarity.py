@@ -198,3 +198,9 @@ def test_what_a_dream_writes_otherwise_did_not_stand_there(before: str, now: str
         *moved.lines(replace(stood, body=now), lambda _: True)
     }
     assert not {*filter(None, before.splitlines())} - {*moved.lines(stood, lambda _: True)}
+
+
+@pytest.mark.spec("L5.8")
+def test_where_to_begin_is_asked_and_what_stands_before_it_is_told() -> None:
+    told = "我在学校教物理，不会编程"
+    assert Message(f"{told}，该从哪里开始学？").ways()[0] == told
