@@ -145,3 +145,22 @@ def test_only_what_is_sure_and_not_written_out_yet_gets_a_date(text: str, writte
 )  # fmt: skip
 def test_a_day_is_found_in_whatever_case_and_company(text: str, day: str) -> None:
     assert [hit.day.isoformat() for hit in find_dates(text, WEDNESDAY)] == [day]
+
+
+@pytest.mark.spec("L5.8")
+@pytest.mark.parametrize(
+    ("said", "dated"),
+    [
+        ("the talk is on wednesday the 22nd", "the talk is on wednesday the 22nd (2026-04-22)"),
+        ("on Friday, 24 April we ship", "on Friday, 24 April (2026-04-24) we ship"),
+        (
+            "am Freitag, den 24. April, ist Schluss",
+            "am Freitag, den 24. April (2026-04-24), ist Schluss",
+        ),
+        ("tomorrow, Friday, we ship", "tomorrow (2026-04-17), Friday, we ship"),
+        ("Freitag, 24.4. ist Abgabe", "Freitag, 24.4. ist Abgabe"),
+    ],
+)
+def test_a_weekday_beside_its_date_is_no_other_day(said: str, dated: str) -> None:
+    told = date(2026, 4, 16)
+    assert with_absolute_dates(said, told) == with_absolute_dates(dated, told) == dated

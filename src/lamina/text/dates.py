@@ -1,8 +1,7 @@
 """Turns "tomorrow", "bis Freitag" or "下周三" into calendar dates, counted from the day on which it was said.
 
 English, German and Chinese; the plain forms in French, Spanish and Japanese. What can mean two days is
-left alone: a wrong date is worse than none.
-Pure functions of their arguments; nothing here asks the clock.
+left alone: a wrong date is worse than none. Pure functions; nothing here asks the clock.
 """
 
 from __future__ import annotations
@@ -391,15 +390,17 @@ def _possible(text: str, *, complete: bool) -> Iterator[_Rule]:
 
 
 _UNTIL, _ALWAYS = Listed("finders.until"), Listed("finders.always")
-_ANNOTATED = re.compile(r"\s?[(（][^()（）]{0,12}\d{4}-\d\d-\d\d")
+_ANNOTATED = re.compile(
+    r"(?:,? [a-z ]{0,4}\d\d?(?:[a-z]{2}|\.))?\s?[(（][^()（）]{0,12}\d{4}-\d\d-\d\d|,? (?:den )?\d\d?\.\d\d?\."
+)
 _QUOTED = re.compile(
     r"(?m)^[ \t]*>.*$|<!--[^<\n]*-->|(`+)[^\n]*?\1|[\"“”„][^\"“”„\n]*[\"“”]|«[^»\n]*»|[「『][^」』\n]*[」』]"
-    r"|‘[^’\n]*’"
-    r"|(?<!\w)'[^'\n]+'(?!\w)"
+    r"|‘[^’\n]*’|(?<!\w)'[^'\n]+'(?!\w)"
 )
 _YEAR_BESIDE = re.compile(r"20\d\d\W{1,3}$")
 _YEAR_BEHIND = re.compile(r"[-–~/. ,(]{0,3}(?:\d{1,2}(?:st|nd|rd|th)?,? )?20\d\d\b")
 _JOINED = tuple("/\\_.-=@#&?~")  # within an address, a path or a name of code
+_ARTICLE = re.compile(r"\b(?:the|den)\b")
 _TO_THIS_DAY = frozenset("until till to through bis like as than".split())  # noqa: SIM905 - a word list
 
 
@@ -444,8 +445,7 @@ def with_absolute_dates(
     Without `bare`, a weekday's name is left alone unless "by", "until" or the like stands before it.
     `most_days`: what would lie further from `said` is not sure.
     """
-    parts: list[str] = []
-    done = 0
+    parts, done = list[str](), 0
     hits = find_dates(text, said)
     quoted = [found.span() for found in _QUOTED.finditer(text)]
     for number, hit in enumerate(hits):
@@ -469,14 +469,16 @@ def with_absolute_dates(
 
 def _touch(text: str, hit: SaidDate, other: SaidDate) -> bool:
     """Do they name one day together: "Friday, 2026-03-06", "Apr 2-3 2026", "2026-03-06 (today)",
-    "yesterday (5 May)"?"""
-    if other is hit or not (other.complete or other.day == hit.day):
-        return False
+    "yesterday (5 May)"? A weekday then says no day of its own: "Friday, the 24th" need not be the next."""
     ahead = hit.end <= other.start
     between = text[hit.end : other.start] if ahead else text[other.end : hit.start]
+    if other is hit or len(between) > 6 or any(map(str.isalpha, _ARTICLE.sub("", between))):
+        return False
+    if hit.bare != other.bare and not other.complete:
+        return hit.bare
     beside = hit.day == other.day or between.lstrip()[:1] in tuple("(,（，")
     one = ahead or hit.bare or beside or not text[hit.start : hit.end].isalpha()
-    return one and len(between) <= 5 and not any(map(str.isalpha, between))
+    return one and (other.complete or other.day == hit.day)
 
 
 def _no_day(text: str, hit: SaidDate) -> bool:
@@ -492,8 +494,7 @@ def _no_day(text: str, hit: SaidDate) -> bool:
         or before.endswith(_JOINED)
         or (after[:1] in tuple(".-") and after[1:2].isalnum())
         or (today and (last in _TO_THIS_DAY or after[:2].strip()[:1].isdigit()))
-        or (today and before.endswith(("至", "到")))
         or word.startswith(("may ", "march "))  # no months: "may 8 people come?"
-        or (today and named)
+        or (today and (named or before.endswith(("至", "到"))))
         or (not word.isalpha() and bool(_YEAR_BESIDE.search(before) or _YEAR_BEHIND.match(after)))
     )
