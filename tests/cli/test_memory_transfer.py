@@ -244,3 +244,34 @@ def test_what_cannot_be_imported_gets_a_sentence(
 def test_a_folder_that_holds_something_is_not_exported_into(run: Run, tmp_path: Path) -> None:
     run("add", "Deploys never happen on Fridays.")
     assert "empty folder" in run("export", "--to", "folder", "-o", str(tmp_path), code=2)
+
+
+def test_an_import_writes_into_no_memory_that_is_there_and_into_no_log(
+    run: Run, tmp_path: Path
+) -> None:
+    run("add", "The build host is bob.lan", "--type", "project", "--file", "project_build_host")
+    (before,) = run("export")["memories"]
+    more = "Vendors have read access to the vault by default."
+    rows = [
+        {"path": path, "type": "project", "name": "Build host", "description": text, "body": text}
+        for path, text in (
+            ("project_build_host.md", f"The build host is bob.lan.\n{more}"),
+            ("logs/2026/11/2026-11-18.md", "The wiki moved to pear.lan."),
+        )
+    ]
+    mem0 = [{"memory": row["body"], "metadata": row} for row in rows]
+    (tmp_path / "ours.json").write_text(json.dumps({"memories": rows}))
+    (tmp_path / "mem0.json").write_text(json.dumps(mem0))
+    for name in ("ours.json", "mem0.json"):
+        taken = [row["path"] for row in run("import", str(tmp_path / name))]
+        assert not {"project_build_host.md", "logs/2026/11/2026-11-18.md"} & {*taken}
+        after = {one["path"]: one for one in run("export")["memories"]}
+        assert after["project_build_host.md"]["body"] == before["body"]
+
+
+def test_metadata_of_somebody_elses_export_names_nothing(run: Run, tmp_path: Path) -> None:
+    row = {"memory": "The office is in Ulm.", "metadata": {"name": "alice", "description": "x"}}
+    (tmp_path / "mem0.json").write_text(json.dumps([row]))
+    run("import", str(tmp_path / "mem0.json"), "--mine")
+    (memory,) = run("export")["memories"]
+    assert (memory["name"], memory["description"]) != ("alice", "x")

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from lamina.local.extractor import extract
+from lamina.memories import Evidence, Proposal
 from lamina.memory.drafts import in_their_words
 from lamina.memory.file_store import FileStore
 from lamina.memory.gate import GateContext
+from lamina.memory.naming import title_of
+from lamina.text.own_words import main_clause
 
 NOW = datetime(2026, 11, 18, 12, tzinfo=UTC)
 
@@ -80,3 +85,48 @@ def test_a_long_wish_is_kept_without_the_words_that_ask_for_it(
         assert done.decision == "accept", done.reason
         lines = store.read(done.path).body.strip().splitlines()
         assert lines[0].casefold().rstrip(".") == kept.casefold().rstrip(".")
+
+
+@pytest.mark.spec("L5.6")
+@pytest.mark.parametrize("kind", ["project", "reference"])
+@pytest.mark.parametrize(
+    "frame", ["It is a lie that", "I doubt that", "Only on staging", "In the novel", "False:"]
+)
+def test_a_fact_keeps_the_words_that_turn_it_round(tmp_path: Path, frame: str, kind: Any) -> None:
+    cut = "the tokens of all teams are kept in vault.lan/team."
+    said = f"{frame} {cut}"
+    gate = GateContext(origin_text=lambda *_: [("typed", said)])
+    told = Proposal(
+        path=f"{kind}_tokens.md",
+        name="topic",
+        description=cut,
+        type=kind,
+        body=f"{cut}\n",
+        writer="extraction",
+        evidence=[Evidence(said, "s", "e")],
+        session="s",
+    )
+    with FileStore(tmp_path / "memory", gate=gate) as store:
+        for one in (told, replace(told, name=title_of(cut))):
+            worded = in_their_words(store, one)
+            assert not store.judge_among(one, (), "").speaks
+            assert frame in worded.body
+
+
+@pytest.mark.spec("L5.6")
+def test_a_misnamed_file_of_the_team_is_not_filed_elsewhere(tmp_path: Path) -> None:
+    said = "Never rebase the release branch."
+    gate = GateContext(origin_text=lambda *_: [("typed", said)])
+    path = "team/feedback_always_push.md"
+    evidence = [Evidence(said, "s", "e")]
+    told = Proposal(path, "push", said, "feedback", said, "agent", evidence=evidence, session="s")
+    with FileStore(tmp_path / "memory", gate=gate) as store:
+        assert in_their_words(store, told).path == path
+
+
+@pytest.mark.spec("L5.8")
+@pytest.mark.parametrize(
+    "kept", ["wir Gutscheine erstatten? Nein", "wir z. B. Gutscheine erstatten"]
+)
+def test_no_verb_moves_out_of_what_is_no_plain_clause(kept: str) -> None:
+    assert main_clause(kept, "merk dir, dass") == ""

@@ -107,7 +107,7 @@ def _remark(args: argparse.Namespace, rows: Sequence[dict[str, str]]) -> None:
 def _take(
     args: argparse.Namespace, store: MemoryStore, one: Found, kind: MemoryType, mark: str
 ) -> dict[str, str]:
-    from lamina.memory import proposed, why_bad_name, why_misnamed
+    from lamina.memory import free_names, is_memory_path, proposed, why_bad_name, why_misnamed
 
     proposal = proposed(
         one.body,
@@ -120,8 +120,15 @@ def _take(
     proposal = replace(proposal, writer="user" if args.mine else "program")
     named = replace(proposal, path=one.path)
     amiss = why_bad_name(one.path) or (not args.mine and why_misnamed(named))
-    if not amiss and not one.path.startswith("team/"):  # that is joined, not imported
+    if not amiss and is_memory_path(one.path) and not one.path.startswith("team/"):  # is joined
         proposal = named
+
+    def other(path: str) -> bool:  # an import goes on with nothing that says something else
+        there = store.content(path, 1) is not None
+        return there and store.read(path).body.strip() != proposal.body.strip()
+
+    names = (one for one in free_names(proposal.path, proposal.body) if not other(one))
+    proposal = replace(proposal, path=next(names, proposal.path))
     path, decision, reason = _outcome(args, store, proposal)
     return {"from": one.where, "path": path, "decision": decision, "reason": reason}
 
@@ -250,12 +257,10 @@ def _title(memory: Memory) -> str:
 
 
 def _as_ours(row: Any, number: int) -> dict[str, Any]:
-    """A row of mem0's, with what an export of ours put into its metadata."""
-    return {
-        "where": f"number {number}",
-        **as_object(row.get("metadata")),
-        "body": row.get("memory"),
-    }
+    """A row of mem0's, with what an export of ours put into its metadata: others mean other things."""
+    ours = as_object(row.get("metadata"))
+    ours = ours if ours.get("type") in MEMORY_TYPES else {}
+    return {"where": f"number {number}", **ours, "body": row.get("memory")}
 
 
 def _own(row: Any) -> Found | None:

@@ -448,6 +448,5 @@ def text_in(block: Block) -> str:
     """Of a text or a result; other blocks have none."""
     if block.get("type") == "text":
         return str(block.get("text") or "")
-    if block.get("type") == "tool_result":
-        return text_of(block.get("content") or "")
-    return ""
+    content = block.get("content") if block.get("type") == "tool_result" else ""
+    return content if isinstance(content, str) else text_of(dicts(content))

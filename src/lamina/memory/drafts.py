@@ -324,11 +324,12 @@ def _worded(store: MemoryStore, proposal: Proposal, *, new: bool) -> Proposal:
     fact = proposal.type not in ("user", "feedback")
     if fact and store.judge_among(proposal, (), "").speaks:
         return proposal
-    ways = [_called(proposal, rule, proposal.body)]
+    said = [rule, proposal.body]
+    ways = [_called(proposal, *(_with_days(proposal, said) if fact else said))]
     asked = replace(proposal, type="user") if fact else proposal
     if theirs := store.judge_among(asked, (), "").theirs:
-        said = fold(" ".join(theirs))  # what it says itself is not explained again
-        more = [one for one in explained if fold(one.rpartition(":**")[2]) not in said]
+        known = fold(" ".join(theirs))  # what it says itself is not explained again
+        more = [one for one in explained if fold(one.rpartition(":**")[2]) not in known]
         item = "- " if len(theirs) > 1 else ""  # in one text they would speak of each other
         bodies: tuple[list[str], ...] = (["", *more] if more else [], [])
         ways += [
@@ -336,7 +337,9 @@ def _worded(store: MemoryStore, proposal: Proposal, *, new: bool) -> Proposal:
             for words in ([_with_days(proposal, theirs), theirs] if fact else [theirs])
             for more in bodies
         ]
-    if new:  # a file that is named after other words of theirs costs nobody the memory
+    if (
+        new and "/" not in proposal.path
+    ):  # a file that is named after other words of theirs costs nobody the memory
         ways = [_filed_by_its_words(one) if why_misnamed(one) else one for one in ways]
     taken = (one for one in ways if store.judge_among(one, (), "").speaks)
     return next(taken, proposal)

@@ -15,7 +15,7 @@ from typing import Literal
 from lamina.memories import Memory
 from lamina.text import wording
 from lamina.text.asks import classify, find_order, speaks_for_user
-from lamina.text.lists import Listed, words
+from lamina.text.lists import Listed, sections, words
 from lamina.text.origins import asks_somebody
 from lamina.text.own_words import speaks_of
 from lamina.text.wording import content_stems, denials, hard_tokens, spans
@@ -300,7 +300,7 @@ def order_heard(text: str, heard: Callable[[], Iterable[str]]) -> str:
 # ---- what says again what somebody said
 
 _RUN = 5  # words or wide characters that show where a text came from
-_MOST, _NEARLY_ALL = 1.0, 0.8  # of the content words
+_MOST = 1.0  # of the content words
 _TITLE, _TITLE_LETTERS = 4, 40  # words and letters of one that is made of what it stands over
 
 
@@ -329,9 +329,18 @@ def _says_again(one: str, said: str, days: Sequence[str]) -> bool:
         _share(one, known) >= _MOST
         and not wording.missing_tokens(one, known)
         and denials(one) == denials(said)
-        and _share(said, one) >= _NEARLY_ALL  # what limits it must not be gone
+        # "It is a lie that …" must not be gone, nor what limits it.
+        and content_stems(said) - content_stems(one) <= _leads()
+        and _turns(one) == _turns(said)
         and in_order(one, said)
     )
+
+
+@lru_cache(maxsize=1)
+def _leads() -> frozenset[str]:
+    """The words with which people begin and that say nothing: "by the way"."""
+    known = sections("proof.txt")
+    return content_stems("\n".join((*known["lead"], *known["calls"])))
 
 
 def _share(one: str, other: str) -> float:

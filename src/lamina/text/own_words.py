@@ -105,7 +105,8 @@ def main_clause(kept: str, asking: str) -> str:
     who = _doer().match(clause)
     apart = sections("wishes.de.txt")["apart"]
     *between, verb = clause[who.end() :].split() if who else [""]
-    if not who or {"und", "oder"} & {*between} or "," in clause or verb.startswith(apart):
+    moves = len(verb) > 2 and not verb.startswith(apart) and clause[-1:].isalpha()
+    if not (who and moves) or {"und", "oder"} & {*between} or "," in clause:
         return ""
     return " ".join([who[0], verb, *between]) + kept[len(clause) :]
 
