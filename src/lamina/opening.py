@@ -170,7 +170,7 @@ def first_frame(state: State) -> Json:
 async def _join_servers(state: State) -> None:
     """Tools of MCP servers that answered meanwhile. A view that lacks them is framed anew, which
     breaks the cache once if anything was sent."""
-    deps, frame = state.deps, state.ledger.projection.frame
+    deps = state.deps
     if deps.servers is None:
         return
     joined = await deps.servers.arrived(deps.config.float("mcp.wait_seconds"))
@@ -179,6 +179,7 @@ async def _join_servers(state: State) -> None:
             deps.toolbox.add(tool)
         except UsageError as error:
             state.emit(Warned(str(error)))
+    frame = state.ledger.projection.frame
     if frame and {tool.spec.name for tool in joined} - {tool["name"] for tool in frame["tools"]}:
         state.guard.register("tools of an MCP server joined")
         state.ledger.append(await _measured(state, first_frame(state)))
