@@ -120,10 +120,11 @@ def _take(
     proposal = replace(proposal, writer="user" if args.mine else "program")
     named = replace(proposal, path=one.path)
     amiss = why_bad_name(one.path) or (not args.mine and why_misnamed(named))
-    if not amiss and is_memory_path(one.path) and not one.path.startswith("team/"):  # is joined
+    ours = not one.path.startswith("team/")  # the team's files come by joining it
+    if ours and not amiss and is_memory_path(one.path):
         proposal = named
 
-    def other(path: str) -> bool:  # an import goes on with nothing that says something else
+    def other(path: str) -> bool:  # an import never goes on with a memory that says something else
         there = store.content(path, 1) is not None
         return there and store.read(path).body.strip() != proposal.body.strip()
 

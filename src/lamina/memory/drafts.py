@@ -337,9 +337,9 @@ def _worded(store: MemoryStore, proposal: Proposal, *, new: bool) -> Proposal:
             for words in ([_with_days(proposal, theirs), theirs] if fact else [theirs])
             for more in bodies
         ]
-    if (
-        new and "/" not in proposal.path
-    ):  # a file that is named after other words of theirs costs nobody the memory
+    # A file that is named after other words of theirs costs nobody the memory; one in a folder is meant
+    # for it.
+    if new and "/" not in proposal.path:
         ways = [_filed_by_its_words(one) if why_misnamed(one) else one for one in ways]
     taken = (one for one in ways if store.judge_among(one, (), "").speaks)
     return next(taken, proposal)

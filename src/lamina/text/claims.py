@@ -300,7 +300,6 @@ def order_heard(text: str, heard: Callable[[], Iterable[str]]) -> str:
 # ---- what says again what somebody said
 
 _RUN = 5  # words or wide characters that show where a text came from
-_MOST = 1.0  # of the content words
 _TITLE, _TITLE_LETTERS = 4, 40  # words and letters of one that is made of what it stands over
 
 
@@ -323,10 +322,10 @@ def _says_again(one: str, said: str, days: Sequence[str]) -> bool:
     if not wording.days_in_order(one, days):
         return False
     known = "\n".join([said, *days])
-    for day in known[len(said) :].split():
+    for day in " ".join(days).split():
         one = one.replace(f" ({day})", "")
     return (
-        _share(one, known) >= _MOST
+        _share(one, known) == 1
         and not wording.missing_tokens(one, known)
         and denials(one) == denials(said)
         # "It is a lie that …" must not be gone, nor what limits it.
