@@ -10,19 +10,18 @@ from __future__ import annotations
 import os
 from collections.abc import Awaitable, Sequence
 from contextlib import suppress
-from functools import partial
 from typing import cast
 from uuid import uuid4
 
 import anyio
 import anyio.to_thread
 
-from lamina.errors import LaminaError, RefusedError
+from lamina.errors import LaminaError
 from lamina.events import MemoryRecalled
 from lamina.ledger import edits
 from lamina.ledger.record import blocks_of_entry
 from lamina.memories import Memory
-from lamina.messages import Json, Request, Response
+from lamina.messages import Json
 from lamina.recall import why
 from lamina.recall.memory_index import MemoryIndex
 from lamina.recall.prefetch import (
@@ -190,19 +189,7 @@ def _selector(state: State) -> Selector | None:
     if state.deps.small is None or name == "none":
         return None
     timeout = config.float("recall.timeout")
-    return Selector(partial(_ask, state), name, config.int("recall.max_tokens"), timeout)
-
-
-async def _ask(state: State, request: Request) -> Response:
-    """One small call, within the caps, booked; it is no call of the turn."""
-    deps = state.deps
-    if reason := deps.spend.refusal(LAYER, deps.clock.now()):
-        raise RefusedError(reason)
-    model = deps.small(deps.model) if deps.small else deps.model
-    started = deps.clock.monotonic()
-    response = await model.complete(request, partial(state.hear, request, aside=True))
-    state.book(request, response, started, aside=True)
-    return response
+    return Selector(state.ask_small, name, config.int("recall.max_tokens"), timeout)
 
 
 # ---- attaching

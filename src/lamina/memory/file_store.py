@@ -105,6 +105,9 @@ class FileStore(JournalledFiles):
             return decide_index("", proposal.body, proposal.writer, context)
         return decide(proposal, context)
 
+    def doubt(self, proposal: Proposal) -> str:
+        return self.admission.doubt(proposal)
+
     def would_lose(self, memory: Memory) -> bool:
         return self.admission.would_lose(memory)
 

@@ -99,6 +99,9 @@ class GateContext:
     origin_of: Callable[[str], str] = nothing_vouched
     # What a person said in this file that the write drops and no other memory says.
     leaving: Sequence[Saying] = ()
+    # Gives a question to somebody who reads and hands back the answer, "" if there is none; see
+    # `memory.reading`. None: nobody reads, and the words decide alone.
+    reader: Callable[[str], str] | None = None
     scope: Scope = "personal"
     team: bool = True  # False: this project has not joined a team, so nothing is written to team/
     inbox_all: bool = False  # a setting: nothing but the user's own writes goes straight in
@@ -166,6 +169,7 @@ def _decided(
             warnings.append(f"This was forgotten {forgotten} and now comes back.")
         return Verdict("accept", "", warnings, update_of=twin, origin="typed")
     reason, origin = whose
+    reason = reason or proposal.doubt
     if new or named:
         reason = MASKED
     if twin and not reason and proposal.writer != "team":

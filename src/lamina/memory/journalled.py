@@ -260,6 +260,7 @@ class JournalledFiles:
         subject: str = "",
     ) -> Outcome:
         self.make_state()
+        proposal = self._read_first(proposal, exact)
         for _ in range(_TRIES):
             try:
                 return self._write_once(
@@ -270,6 +271,19 @@ class JournalledFiles:
         raise Conflict(
             f"{proposal.path} changes all the time. Close what writes it, then try again."
         )
+
+    def _read_first(self, proposal: Proposal, exact: bytes | None) -> Proposal:
+        """What would go in as the user's word is read in its place, before others wait for the lock."""
+        path = proposal.path
+        if self.admission.rules.reader is None or not _readable_path(path):
+            return proposal
+        with suppress(GateRefused, MemoryStoreError):  # told when it is written
+            current = self.files.read(path)
+            verdict = self.admission.judge(proposal, current, exact)
+            if verdict.speaks and verdict.origin == "typed":
+                before = (current or b"").decode("utf-8", "replace")
+                return dataclasses.replace(proposal, doubt=self.admission.doubt(proposal, before))
+        return proposal
 
     def _write_once(
         self,
