@@ -22,6 +22,7 @@ from lamina.ledger import edits
 from lamina.ledger.record import blocks_of_entry
 from lamina.memories import Memory
 from lamina.messages import Json
+from lamina.ports import MemoryStore
 from lamina.recall import why
 from lamina.recall.memory_index import MemoryIndex
 from lamina.recall.prefetch import (
@@ -65,7 +66,7 @@ async def warm_up(state: State) -> None:
         await anyio.to_thread.run_sync(recalls.index.refresh, abandon_on_cancel=True)
 
     try:
-        if recalls.index.quick:
+        if _is_empty(recalls.index.store) or recalls.index.quick:
             return
         if state.deps.interactive:  # the user is still to type
             state.background.start(f"{LAYER} index", refresh)
@@ -127,7 +128,21 @@ def _begin(state: State, recalls: Recalls) -> None:
             continue
         if entry["uuid"] not in recalls.asked:
             recalls.asked.add(entry["uuid"])
-            _look(state, recalls, entry)
+            if not _is_empty(recalls.index.store):
+                _look(state, recalls, entry)
+
+
+def _is_empty(store: MemoryStore) -> bool:
+    """Is there surely nothing to find? One look at the directory, whatever its size."""
+    if not store.in_files:
+        return not store.stamps()
+    try:
+        with os.scandir(store.directory) as entries:
+            return all(one.name in ("MEMORY.md", "logs") for one in entries)
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False  # the search says what is wrong
 
 
 def _look(state: State, recalls: Recalls, entry: Json) -> None:

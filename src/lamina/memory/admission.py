@@ -15,6 +15,7 @@ from lamina.errors import GateRefused, SaidAlready
 from lamina.memories import BlamedLine, Commit, Memory, Proposal, Verdict, Writer
 from lamina.memory import reading
 from lamina.memory.commits import blame, teammate_of, users_word
+from lamina.memory.drafts import secrets_of
 from lamina.memory.evidence import unproven_explanations
 from lamina.memory.gate import GateContext, decide, decide_removal, nothing_vouched
 from lamina.memory.history import HistoryDamaged
@@ -22,9 +23,8 @@ from lamina.memory.index import is_index, pointers_of
 from lamina.memory.index_gate import decide_index
 from lamina.memory.journal import Journal
 from lamina.memory.known_memories import KnownMemories
-from lamina.memory.leaks import secrets_of
+from lamina.memory.own_files import Pins, Tombstones
 from lamina.memory.removal import Saying, carrying, left_out, still_said
-from lamina.memory.tombstones import Pins, Tombstones
 from lamina.memory.topics import HEAD_LINES, KEPT_BY_US, read_topic, why_ambiguous
 from lamina.text.wording import spaced
 

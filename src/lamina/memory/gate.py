@@ -22,16 +22,15 @@ from lamina.memories import (
     quoted_from,
 )
 from lamina.memory import evidence
+from lamina.memory.drafts import Leak, leaks_of, new_leaks, secrets_of
 from lamina.memory.known_memories import Familiar, Listed, stems_said
-from lamina.memory.leaks import Leak, leaks_of, new_leaks, secrets_of
 from lamina.memory.naming import why_bad_name, why_misnamed
 from lamina.memory.removal import Saying, clauses, still_said, taken_back
 from lamina.messages import Origin
 from lamina.text import wording
 from lamina.text.claims import no_statement, order_heard
-from lamina.text.hidden import hidden_character, speaks_as_system
 from lamina.text.likeness import tells_apart
-from lamina.text.origins import tells_of_code, typed_parts
+from lamina.text.origins import hidden_character, speaks_as_system, tells_of_code, typed_parts
 
 if TYPE_CHECKING:
     from lamina.secrets import Rules

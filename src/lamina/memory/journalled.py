@@ -37,16 +37,23 @@ from lamina.memories import (
 from lamina.memory import drafts, index
 from lamina.memory.admission import Admission
 from lamina.memory.beneath import Beneath, parts_of
+from lamina.memory.drafts import for_index
 from lamina.memory.gate import GateContext
 from lamina.memory.history import finish_interrupted, names_of, purge, purge_copies
 from lamina.memory.inbox import MOST, Inbox
 from lamina.memory.index import INDEX, is_index, load_index
 from lamina.memory.journal import Journal, merge_contents
 from lamina.memory.known_memories import KnownMemories, search
-from lamina.memory.leaks import for_index
 from lamina.memory.naming import free_names, near_names, printable
-from lamina.memory.scan import Scan, Scanner, first_sight, nothing_new, record_outside
-from lamina.memory.tombstones import Pins, Tombstones
+from lamina.memory.own_files import Pins, Tombstones
+from lamina.memory.scan import (
+    Scan,
+    Scanner,
+    first_sight,
+    indexes,
+    nothing_new,
+    record_outside,
+)
 from lamina.memory.topics import read_topic
 
 INDEX_READ = 1_000_000
@@ -452,8 +459,14 @@ class JournalledFiles:
 
     def _look_outside(self) -> None:
         """In the background, when a session opens: edits by hand since the last time."""
-        if not nothing_new(self.files, self.scanner):
+        if self.changed_outside():
             self.catch_up()
+
+    def changed_outside(self) -> bool:
+        """Is a file not as it was at the last comparison? Before the first one: is there any?"""
+        if not self.state.is_dir():
+            return any(self.scanner.present()) or bool(indexes(self.files))
+        return not nothing_new(self.files, self.scanner)
 
     def make_state(self) -> None:
         if not self.state.is_dir():
