@@ -20,10 +20,8 @@ from lamina.cli.terminal import WordWrap, harmless, out, out_json, out_wrapped, 
 from lamina.errors import LaminaError, UsageError
 
 if TYPE_CHECKING:
-    from lamina.config import Config
     from lamina.events import Event
     from lamina.models.scripted import Step
-    from lamina.replay.results import PolicyResult, ReplayResult
     from lamina.session import Opening
 
 EXAMPLES = """
@@ -89,10 +87,10 @@ class _Life:
         dreamt = await self._dream()
         self._title("The third session", "what was said in the first is remembered")
         await self._talk(_third(), THIRD)
-        report = await anyio.to_thread.run_sync(self._report, (one, two))
-        ledgers = [str(next(self.home.glob(f"projects/*/{id_}.jsonl"))) for id_ in (one, two)]
-        summary = self._summary(kept, dreamt)
-        return {**summary, "report": report, "session": ledgers[0], "replayed": ledgers[1]}
+        ledgers = [next(self.home.glob(f"projects/*/{id_}.jsonl")) for id_ in (one, two)]
+        report = await anyio.to_thread.run_sync(self._report, ledgers)
+        about = {"report": report, "session": str(ledgers[0]), "replayed": str(ledgers[1])}
+        return {**self._summary(kept, dreamt), **about}
 
     # ---- the acts
 
@@ -205,13 +203,27 @@ class _Life:
             "project": str(self.project),
         }
 
-    def _report(self, sessions: tuple[str, ...]) -> str:
-        """A page about both coding sessions, replayed."""
+    def _report(self, ledgers: Sequence[Path]) -> str:
+        """Write a page about both coding sessions, replayed, to the folder that is kept, or among
+        temporary files; its path, or "" if that fails. A new name each time: in a folder that all share,
+        a known one may be somebody else's link."""
         from lamina.config import load
+        from lamina.replay.policies import replayed
+        from lamina.replay.readers import read_recording
+        from lamina.replay.report import render_report
 
-        folders = self.home / "projects"
-        ledgers = [next(folders.glob(f"*/{session}.jsonl")) for session in sessions]
-        return _write_report(ledgers, load(self.project, home=self.home, env={}), self.keep)
+        config = load(self.project, home=self.home, env={})
+        read = [
+            replace(read_recording(one), file=f"session {n}") for n, one in enumerate(ledgers, 1)
+        ]
+        results = [replayed(("none", "lamina"), one, config, model=PRICED_AS) for one in read]
+        try:
+            descriptor, path = tempfile.mkstemp(".html", "lamina-demo-report-", self.keep)
+            with open(descriptor, "w", encoding="utf-8") as file:
+                file.write(render_report(results, title="Lamina demo"))
+        except OSError:
+            return ""
+        return path
 
 
 def _farewell(result: dict[str, Any]) -> None:
@@ -372,38 +384,3 @@ def _third() -> list[Step]:
         _says("Let me see what you told me.", look, last_user="round prices"),
         _says(said, contains=["Memory (saved", "round prices"], prefix=True),
     ]
-
-
-# ---- the report
-
-
-def _write_report(ledgers: Sequence[Path], config: Config, keep: Path | None) -> str:
-    """Write the report to this folder, or among temporary files; its path, or "" if that fails. A new
-    name each time: in a folder that all share, a known one may be somebody else's link."""
-    from lamina.replay.report import render_report
-
-    results = [
-        _replayed(ledger, f"session {number}", config) for number, ledger in enumerate(ledgers, 1)
-    ]
-    try:
-        descriptor, path = tempfile.mkstemp(".html", "lamina-demo-report-", keep)
-        with open(descriptor, "w", encoding="utf-8") as file:
-            file.write(render_report(results, title="Lamina demo"))
-    except OSError:
-        return ""
-    return path
-
-
-def _replayed(ledger: Path, name: str, config: Config) -> ReplayResult:
-    from lamina.replay.policies import open_policy
-    from lamina.replay.readers import read_recording
-    from lamina.replay.results import result_of
-    from lamina.replay.run import replay
-    from lamina.replay.weigh import Weigher
-
-    weigher = Weigher(replace(read_recording(ledger), file=name))
-    done: list[PolicyResult] = []
-    for policy_name in ("none", "lamina"):
-        with open_policy(policy_name, weigher, config, model=PRICED_AS) as policy:
-            done.append(replay(weigher.recording, policy, model=PRICED_AS, weigher=weigher))
-    return result_of(weigher.recording, done)

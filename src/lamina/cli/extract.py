@@ -8,7 +8,7 @@ import argparse
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import anyio
 
@@ -24,15 +24,13 @@ from lamina.cli.terminal import (
     picked,
     plural,
 )
+from lamina.config import Config
 from lamina.errors import GateRefused, UsageError
 from lamina.events import Event, Warned
 from lamina.ledger import log
+from lamina.ledger.record import Ledger
 from lamina.memories import Proposal, Verdict
-
-if TYPE_CHECKING:
-    from lamina.config import Config
-    from lamina.ledger.record import Ledger
-    from lamina.ports import MemoryStore
+from lamina.ports import MemoryStore
 
 EXAMPLES = """
 lamina extract                           the last session here

@@ -13,18 +13,16 @@ import secrets
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lamina.cli.options import add_verb, command, flag
 from lamina.cli.terminal import harmless, note, out_decisions, out_json, out_result, plural
+from lamina.config import Config
 from lamina.errors import GateRefused, InboxFull, LaminaError, SaidAlready, UsageError
 from lamina.ledger.places import failing_as
 from lamina.memories import MEMORY_TYPES, QUOTED, Memory, MemoryType, Proposal
 from lamina.messages import as_list, as_object
-
-if TYPE_CHECKING:
-    from lamina.config import Config
-    from lamina.ports import MemoryStore
+from lamina.ports import MemoryStore
 
 _FORMS = ("json", "mem0", "agents", "folder")
 _INDEX = "MEMORY.md"

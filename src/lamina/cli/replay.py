@@ -16,7 +16,6 @@ from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path, PurePath
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
 
 from lamina.cache.prices import money_text
 from lamina.cli.options import config_of, flag, option
@@ -33,21 +32,12 @@ from lamina.cli.terminal import (
     width,
     wrapped,
 )
+from lamina.config import Config
 from lamina.errors import LaminaError, TranscriptError, UsageError
 from lamina.ledger.places import failing_as
 from lamina.replay.charts import layer_name, tokens_text
-from lamina.replay.results import (
-    PolicyResult,
-    ReplayResult,
-    compared_with,
-    merged,
-    report_json,
-    result_of,
-)
-
-if TYPE_CHECKING:
-    from lamina.config import Config
-    from lamina.replay.recording import Recording
+from lamina.replay.recording import Recording
+from lamina.replay.results import PolicyResult, ReplayResult, compared_with, merged, report_json
 
 EXAMPLES = """
 lamina replay session.jsonl                       as recorded, and with Lamina
@@ -208,31 +198,19 @@ def _replayed(
     progress: StatusLine,
     label: str,
 ) -> ReplayResult:
-    from lamina.replay.policies import open_policy
-    from lamina.replay.run import replay
-    from lamina.replay.weigh import Weigher
+    from lamina.replay.policies import replayed
 
     with suppress(OSError):
         progress.say(f"{label}: reading", now=path.stat().st_size > LARGE)
-    recording: Recording = _read(path, piped=path == args.piped)
-    as_recorded = Weigher(recording)
-    whole = as_recorded.uncut() if args.uncut else as_recorded
-    done: list[PolicyResult] = []
-    for name in names:
-        progress.say(f"{label}: {name}, {len(recording.requests)} requests")
-        weigher = as_recorded if name == "recorded" else whole
-        with open_policy(name, weigher, config, window=args.window, model=args.model) as policy:
-            done.append(
-                replay(
-                    weigher.recording,
-                    policy,
-                    window=args.window,
-                    model=args.model,
-                    weigher=weigher,
-                    prices=config.table("prices"),
-                )
-            )
-    return result_of(recording, done)
+    recording = _read(path, piped=path == args.piped)
+
+    def told() -> Iterator[str]:
+        for name in names:
+            progress.say(f"{label}: {name}, {len(recording.requests)} requests")
+            yield name
+
+    limits = {"window": args.window, "model": args.model, "uncut": args.uncut}
+    return replayed(told(), recording, config, **limits)
 
 
 def _read(path: Path, *, piped: bool) -> Recording:

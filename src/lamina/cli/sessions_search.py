@@ -21,12 +21,13 @@ from datetime import UTC, datetime
 from math import inf
 from pathlib import Path
 from stat import S_ISREG
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lamina.agents.roster import agent_ledgers
 from lamina.cli.options import add_times, add_verb, count
 from lamina.cli.terminal import Progress, moment, note, one_line, out, out_json, style, width
 from lamina.cli.transcript import texts_of
+from lamina.config import Config
 from lamina.errors import UsageError
 from lamina.ledger import log
 from lamina.ledger.edits import written_at
@@ -34,9 +35,6 @@ from lamina.ledger.places import find_project_folder
 from lamina.messages import Json
 from lamina.recall import chances, transcripts
 from lamina.recall.transcripts import FoundMessage, TranscriptIndex
-
-if TYPE_CHECKING:
-    from lamina.config import Config
 
 _DAY = 86_400.0
 # What ripgrep is given at a time: 20 ms of work. When the time is up only whole batches are known to

@@ -10,18 +10,25 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from lamina.cache.prices import money_text, price_of
 from lamina.cache.spend import Group, Spend, grouped
 from lamina.cli.options import config_of, flag
-from lamina.cli.terminal import fitted, harmless, note, out, out_json, plural, style, width, wrapped
+from lamina.cli.terminal import (
+    fitted,
+    harmless,
+    note,
+    out,
+    out_json,
+    out_wrapped,
+    picked,
+    plural,
+    width,
+)
+from lamina.config import Config
 from lamina.ledger.places import find_project_folder, known_projects
 from lamina.messages import BACKGROUND, Json, Usage, as_object
 from lamina.ports import MemoryStore
-
-if TYPE_CHECKING:
-    from lamina.config import Config
 
 LAST_SESSIONS = 20  # that health is about
 MOST_CHANGES = 1_000  # of the history
@@ -51,21 +58,20 @@ def run(args: argparse.Namespace) -> None:
         return
     saved, missed = saved_in(Spend(config.own_home / "spend").calls())
     groups, background, caps = report(config, args.by)
-    total = sum(group.cost for group in groups)
+    whole = _together("", groups)
     if args.json:
         rows = [
             {"name": g.name, "calls": g.calls, **g.usage.to_json(), "cost": round(g.cost, 6)}
             for g in groups
         ]
         told = {**background, "cost": round(background["cost"], 6)}
-        sums = {"cost": round(total, 6), "saved": round(saved, 6), "missed": round(missed, 6)}
+        sums = {"cost": round(whole.cost, 6), "saved": round(saved, 6), "missed": round(missed, 6)}
         out_json({"by": args.by, "groups": rows, **sums, "background": told, "caps": caps})
         return
     if not groups:
         note("No model calls have been made yet.")
         return
     kept = _shown(groups, args.by)
-    named = {id(group) for group in groups}
     shown = fitted(
         [_row(group) for group in kept],
         [args.by, "cost", "calls", "tokens in", "cached", "tokens out"],
@@ -73,26 +79,19 @@ def run(args: argparse.Namespace) -> None:
         gives_way=(5, 4, 3, 2),
         cut=0,
         right=(1, 2, 3, 4, 5),
-        bars=[group.cost if id(group) in named else 0.0 for group in kept],
+        bars=[group.cost if group in groups else 0.0 for group in kept],
         bar_after=1,
     )
     out(shown)
-    used = sum((group.usage for group in groups), Usage())
-    calls = sum(group.calls for group in groups)
-    words = (
-        f"{money_text(total)} in {plural(calls, 'call')} of all projects, "
-        f"{used.prompt:,} tokens in, {used.output:,} out"
-    )
-    out(style(wrapped(words, width(), 2), "bold"))
+    used, calls = whole.usage, plural(whole.calls, "call")
+    tokens = f"{used.prompt:,} tokens in, {used.output:,} out"
+    out_wrapped(f"{money_text(whole.cost)} in {calls} of all projects, {tokens}", 2, "bold")
     if background["calls"]:
-        share = background["cost"] / total if total else 0.0
-        words = (
-            f"Of it background work: {money_text(background['cost'])} in "
-            f"{plural(int(background['calls']), 'call')}, {share:.0%} of the whole"
-        )
-        out(style(wrapped(words, width(), 2), "dim"))
+        share = background["cost"] / whole.cost if whole.cost else 0.0
+        aside = f"{money_text(background['cost'])} in {plural(background['calls'], 'call')}"
+        out_wrapped(f"Of it background work: {aside}, {share:.0%} of the whole", 2, "dim")
     for words in told_of(saved, missed):
-        out(style(wrapped(words, width(), 2), "dim"))
+        out_wrapped(words, 2, "dim")
     for cap in caps:
         _show_cap(cap)
 
@@ -100,8 +99,8 @@ def run(args: argparse.Namespace) -> None:
 def report(config: Config, by: str) -> tuple[list[Group], Json, list[Json]]:
     """What was spent, in groups; how much of it on background work; the caps on that."""
     spend = Spend(config.own_home / "spend")
-    aside = [g for g in grouped(spend.calls(), "layer") if g.name in BACKGROUND]
-    background = {"calls": sum(g.calls for g in aside), "cost": sum(g.cost for g in aside)}
+    by_layer = grouped(spend.calls(), "layer")
+    background = picked(_together("", [g for g in by_layer if g.name in BACKGROUND]), "calls cost")
     caps = list(_caps(config, spend.background(time.time())))
     if by == "project":
         return _by_project(config, grouped(spend.calls(), "session")), background, caps
@@ -116,14 +115,16 @@ def _by_project(config: Config, by_session: list[Group]) -> list[Group]:
     known = {find_project_folder(home, one).name: Path(one).name for one in known_projects(home)}
     files = find(config, everywhere=True)
     owner = {file.stem: known.get(file.parent.name, file.parent.name) for file in files}
-    sums: dict[str, Group] = {}
+    found: dict[str, list[Group]] = {}
     for one in by_session:
-        name = owner.get(one.name, "elsewhere")
-        if so_far := sums.get(name):
-            usage = one.usage + so_far.usage
-            one = Group(name, one.calls + so_far.calls, usage, one.cost + so_far.cost)  # noqa: PLW2901
-        sums[name] = Group(name, one.calls, one.usage, one.cost)
-    return sorted(sums.values(), key=lambda group: -group.cost)
+        found.setdefault(owner.get(one.name, "elsewhere"), []).append(one)
+    sums = (_together(name, groups) for name, groups in found.items())
+    return sorted(sums, key=lambda group: -group.cost)
+
+
+def _together(name: str, groups: Sequence[Group]) -> Group:
+    usage = sum((group.usage for group in groups), Usage())
+    return Group(name, sum(g.calls for g in groups), usage, sum(g.cost for g in groups))
 
 
 def told_of(saved: float, missed: float) -> Iterator[str]:
@@ -164,13 +165,11 @@ def _show_cap(cap: Json) -> None:
     if not cap["today"]:
         return
     of = "" if cap["of"] == "all" else f" for {cap['of']}"
-    words = (
-        f"Background work{of} today: {money_text(cap['today'])} of {money_text(cap['cap'])} "
-        f"({cap['setting']})"
-    )
+    spent = f"{money_text(cap['today'])} of {money_text(cap['cap'])} ({cap['setting']})"
     stopped = cap["today"] >= cap["cap"]
-    words += ", stopped until midnight UTC" if stopped else ""
-    out(style(wrapped(words, width(), 2), "yellow" if stopped else "dim"))
+    until = ", stopped until midnight UTC" if stopped else ""
+    words = f"Background work{of} today: {spent}{until}"
+    out_wrapped(words, 2, "yellow" if stopped else "dim")
 
 
 def _shown(groups: list[Group], by: str) -> list[Group]:
@@ -180,12 +179,7 @@ def _shown(groups: list[Group], by: str) -> list[Group]:
     days = by == "day"
     kept = groups[-MOST_ROWS + 1 :] if days else groups[: MOST_ROWS - 1]
     others = groups[: -MOST_ROWS + 1] if days else groups[MOST_ROWS - 1 :]
-    rest = Group(
-        f"{len(others):,} others",
-        sum(group.calls for group in others),
-        sum((group.usage for group in others), Usage()),
-        sum(group.cost for group in others),
-    )
+    rest = _together(f"{len(others):,} others", others)
     return [rest, *kept] if days else [*kept, rest]
 
 

@@ -13,7 +13,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING
 from uuid import uuid4
 
 import msgspec
@@ -34,13 +33,11 @@ from lamina.ledger.record import blocks_of_entry
 from lamina.ledger.tokens import capabilities
 from lamina.messages import Block, Json, Message, Usage, as_list, as_object, dicts, text_of
 from lamina.ports import NoBackground, Tool, ToolContext, ToolOutcome, ToolSpec
+from lamina.recall.memory_index import MemoryIndex
 from lamina.recall.prefetch import Limits, RecallRequest, attachments, question_in, recall_now
 from lamina.state import State
 from lamina.steps import close_calls
 from lamina.tools.registry import Toolbox, builtin_tools
-
-if TYPE_CHECKING:
-    from lamina.recall.memory_index import MemoryIndex
 
 _HELD = "conversation.held"  # state entry: messages that came in, and where they stand
 _ANSWERED = "conversation.answered"  # state entry: when the last answer came, and its usage

@@ -18,9 +18,9 @@ from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
 from stat import S_ISREG
-from typing import TYPE_CHECKING
 from uuid import NAMESPACE_URL, uuid5
 
+from lamina.config import Config
 from lamina.errors import LaminaError, TranscriptError
 from lamina.ledger import log
 from lamina.ledger.places import (
@@ -30,7 +30,7 @@ from lamina.ledger.places import (
     slug,
     write_private,
 )
-from lamina.messages import Json, as_object
+from lamina.messages import Block, Json, as_object
 from lamina.recall.transcripts import began_in, claude_folders, claude_texts, lines, value_of
 from lamina.replay.client_logs import open_opencode, read_opencode_session
 from lamina.replay.files import read_whole
@@ -38,10 +38,6 @@ from lamina.replay.message_lists import ListReader
 from lamina.replay.readers import is_claude_code, read_any
 from lamina.replay.recording import Builder, as_blocks, moment_of
 from lamina.text.origins import added_by_client
-
-if TYPE_CHECKING:
-    from lamina.config import Config
-    from lamina.messages import Block
 
 AGENTS = ("claude-code", "codex", "gemini", "opencode", "pi")
 _FIRST_LINE = 1_000_000

@@ -7,10 +7,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
+from itertools import accumulate, pairwise
 from math import floor, log10
 from typing import TypeAlias
 
 from lamina.cache.prices import money_text
+from lamina.messages import Usage
 from lamina.replay.results import PolicyResult, ReplayResult, RequestFigures
 
 WIDTH = 960
@@ -87,46 +89,52 @@ def _ticks(top: float, wanted: int = 5) -> list[float]:
     return [step * number for number in range(int(top / step + 1e-9) + 1)]
 
 
+def _tag(name: str, css: str, words: str = "", title: str = "", **given: object) -> str:
+    """One element, of this class and with these attributes; `title` shows when it is pointed at."""
+    told = {key: round(x, 2) if isinstance(x, float) else x for key, x in given.items()}
+    attributes = "".join(f' {key.replace("_", "-")}="{value}"' for key, value in told.items())
+    inside = escape(words) + (f"<title>{escape(title)}</title>" if title else "")
+    return f'<{name} class="{css}"{attributes}>{inside}</{name}>'
+
+
+def _level(space: _Space, css: str, y: float) -> str:
+    """A line from the left end of the plot to its right end."""
+    return _tag("line", css, x1=LEFT, x2=space.right, y1=y, y2=y)
+
+
 def _axes(space: _Space, label: Callable[[float], str]) -> Iterable[str]:
     for tick in _ticks(space.top):
         y = space.y(tick)
-        yield f'<line class="grid" x1="{LEFT}" x2="{space.right}" y1="{y:.1f}" y2="{y:.1f}"/>'
-        yield f'<text class="tick" x="{LEFT - 8}" y="{y + 4:.1f}" text-anchor="end">{label(tick)}</text>'
+        yield _level(space, "grid", y)
+        yield _tag("text", "tick", label(tick), x=LEFT - 8, y=y + 4, text_anchor="end")
 
 
 def _request_axis(space: _Space, figures: Sequence[RequestFigures], timed: bool) -> Iterable[str]:
-    began = figures[0].time
+    began, y = figures[0].time, space.floor + 16
     ticks = (min(space.count - 1, max(0, round(tick) - 1)) for tick in _ticks(space.count, 7))
     for number in dict.fromkeys(ticks):
         x = space.x(number)
-        yield f'<text class="tick" x="{x:.1f}" y="{space.floor + 16}" text-anchor="middle">{number + 1}</text>'
+        yield _tag("text", "tick", str(number + 1), x=x, y=y, text_anchor="middle")
         if timed:
             since = span_text(figures[number].time - began)
-            yield f'<text class="tick faint" x="{x:.1f}" y="{space.floor + 30}" text-anchor="middle">{since}</text>'
-    rows = ("request", "since the first") if timed else ("request",)
-    for row, words in enumerate(rows):
-        y = space.floor + 16 + 14 * row
-        yield f'<text class="tick faint" x="{space.right + 8}" y="{y}">{words}</text>'
+            yield _tag("text", "tick faint", since, x=x, y=y + 14, text_anchor="middle")
+    for row, words in enumerate(("request", "since the first") if timed else ("request",)):
+        yield _tag("text", "tick faint", words, x=space.right + 8, y=y + 14 * row)
 
 
 def _pauses(space: _Space, figures: Sequence[RequestFigures]) -> Iterable[str]:
     """Where nothing was sent for longer than a short-lived cache lives."""
-    gaps = [
-        (figures[n].time - figures[n - 1].time, n)
-        for n in range(1, len(figures))
-        if figures[n].time - figures[n - 1].time > IDLE
-    ]
+    times = [one.time for one in figures]
+    gaps = [(b - a, n) for n, (a, b) in enumerate(pairwise(times), 1) if b - a > IDLE]
     named = {number for _, number in sorted(gaps, reverse=True)[:LABELLED_PAUSES]}
     last = -100.0
-    for gap, number in sorted(gaps, key=lambda pair: pair[1]):
+    for gap, number in gaps:
         x = (space.x(number - 1) + space.x(number)) / 2
         words = span_text(gap)
-        yield (
-            f'<line class="pause" x1="{x:.1f}" x2="{x:.1f}" y1="{space.head}" y2="{space.floor}">'
-            f"<title>nothing sent for {words}</title></line>"
-        )
+        told = f"nothing sent for {words}"
+        yield _tag("line", "pause", "", told, x1=x, x2=x, y1=space.head, y2=space.floor)
         if number in named and x - last > 64 and x < space.right - 40:
-            yield f'<text class="tick faint" x="{x + 3:.1f}" y="{space.head - 5}">{words}</text>'
+            yield _tag("text", "tick faint", words, x=x + 3, y=space.head - 5)
             last = x
 
 
@@ -146,8 +154,7 @@ def _line(space: _Space, values: Sequence[float], css: str) -> str:
     if len(points) == 1:  # a line needs two ends to be seen
         [(x, y)] = points
         points = [(x - SHORTEST, y), (x + SHORTEST, y)]
-    path = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
-    return f'<polyline class="curve {css}" points="{path}"/>'
+    return _tag("polyline", f"curve {css}", points=" ".join(f"{x:.1f},{y:.1f}" for x, y in points))
 
 
 def _end_labels(space: _Space, ends: list[tuple[float, str, str]]) -> Iterable[str]:
@@ -162,7 +169,7 @@ def _end_labels(space: _Space, ends: list[tuple[float, str, str]]) -> Iterable[s
     for y, words, css in reversed(placed):  # from the top down: none leaves the drawing there
         y = max(y, highest)  # noqa: PLW2901
         highest = y + 15
-        yield f'<text class="end {css}" x="{space.right + 8}" y="{y:.1f}">{escape(_short(words))}</text>'
+        yield _tag("text", f"end {css}", _short(words), x=space.right + 8, y=y)
 
 
 def context_chart(result: ReplayResult, css: dict[str, str]) -> str:
@@ -174,21 +181,16 @@ def context_chart(result: ReplayResult, css: dict[str, str]) -> str:
     near = window <= 2.5 * peak
     space = _Space(len(figures), max(peak, window) * 1.06 if near else peak * 1.08, 260, 24)
     parts = [*_axes(space, tokens_text), *(_pauses(space, figures) if result.timed else ())]
-    if near:
-        y = space.y(window)
-        parts.append(
-            f'<line class="window" x1="{LEFT}" x2="{space.right}" y1="{y:.1f}" y2="{y:.1f}"/>'
-        )
+    parts += [_level(space, "window", space.y(window))] if near else []
     for policy in policies:
         values = [float(request.context) for request in policy.requests]
         parts.append(_line(space, values, css[policy.policy]))
     ends = [(float(p.requests[-1].context), p.policy, css[p.policy]) for p in policies]
     ends += [(float(window), f"window {tokens_text(window)}", "window-name")] if near else []
-    parts.extend(_end_labels(space, ends))
-    parts.extend(_marks(space, policies))
-    parts.extend(_request_axis(space, figures, result.timed))
+    parts += [*_end_labels(space, ends), *_marks(space, policies)]
     lanes, height = _lanes(space, lanes_of(policies))
-    return _svg(height, [*parts, *lanes, *_hover(space, policies)], "context size by request")
+    below = (*_request_axis(space, figures, result.timed), *lanes, *_hover(space, policies))
+    return _svg(height, [*parts, *below], "context size by request")
 
 
 def _marks(space: _Space, policies: Sequence[PolicyResult]) -> Iterable[str]:
@@ -202,12 +204,8 @@ def _marks(space: _Space, policies: Sequence[PolicyResult]) -> Iterable[str]:
         for number, actions in acted if len(acted) <= MANY_MARKS else ():
             x, y = space.x(number), space.y(policy.requests[number].context)
             told = [f"{layer_name(a.layer)}: {a.description}" for a in actions]
-            words = escape(f"request {number + 1}, {policy.policy}\n" + "\n".join(told))
-            css = layer_css(actions[0].layer)
-            yield (
-                f'<circle class="mark {css}" cx="{x:.1f}" cy="{y:.1f}" r="4">'
-                f"<title>{words}</title></circle>"
-            )
+            words = "\n".join([f"request {number + 1}, {policy.policy}", *told])
+            yield _tag("circle", f"mark {layer_css(actions[0].layer)}", "", words, cx=x, cy=y, r=4)
 
 
 Lanes: TypeAlias = dict[tuple[str, str], list[tuple[int, str]]]
@@ -221,9 +219,8 @@ def lanes_of(policies: Sequence[PolicyResult]) -> Lanes:
         of = f", {policy.policy}" if len(policies) > 2 else ""
         for number, request in enumerate(policy.requests):
             for action in request.actions:
-                saved = (
-                    f" ({tokens_text(action.tokens_saved)} tokens)" if action.tokens_saved else ""
-                )
+                size = tokens_text(action.tokens_saved)
+                saved = f" ({size} tokens)" if action.tokens_saved else ""
                 row = (f"{layer_name(action.layer)}{of}", layer_css(action.layer))
                 words = f"request {number + 1}: {action.description}{saved}"
                 rows.setdefault(row, []).append((number, words))
@@ -238,14 +235,11 @@ def _lanes(space: _Space, rows: Lanes) -> tuple[list[str], int]:
     parts: list[str] = []
     y = space.floor + 46
     for (label, css), marks in rows.items():
-        name = f'<text class="end {css}" x="{space.right + 8}" y="{y + 4}">{escape(_short(label))}'
-        parts.append(f'<line class="grid" x1="{LEFT}" x2="{space.right}" y1="{y}" y2="{y}"/>')
-        parts.append(f"{name}<title>{escape(label)}</title></text>")
+        parts.append(_level(space, "grid", y))
+        parts.append(_tag("text", f"end {css}", _short(label), label, x=space.right + 8, y=y + 4))
         for number, words in marks:
-            parts.append(
-                f'<rect class="{css}" x="{space.x(number) - 1.5:.1f}" y="{y - 6}" width="3" '
-                f'height="12" rx="1"><title>{escape(words)}</title></rect>'
-            )
+            place = {"x": space.x(number) - 1.5, "y": y - 6, "width": 3, "height": 12, "rx": 1}
+            parts.append(_tag("rect", css, "", words, **place))
         y += LANE
     return parts, y
 
@@ -258,18 +252,20 @@ def _hover(space: _Space, policies: Sequence[PolicyResult]) -> Iterable[str]:
     """Invisible columns that tell a request's figures when pointed at."""
     wide = (space.right - LEFT) / max(1, space.count)
     for group in _groups(space.count):
-        number = group[-1]
-        told = [f"request {number + 1}"]
-        for policy in policies:
-            request = policy.requests[number]
-            told.append(
-                f"{policy.policy}: {tokens_text(request.context)} tokens, {money_text(request.cost)}"
-            )
-        x = space.x(group[0]) - wide / 2
-        yield (
-            f'<rect class="hover" x="{x:.1f}" y="{space.head}" width="{wide * len(group):.2f}" '
-            f'height="{space.height}"><title>{escape(chr(10).join(told))}</title></rect>'
-        )
+        at = [(policy.policy, policy.requests[group[-1]]) for policy in policies]
+        told = [f"{name}: {tokens_text(r.context)} tokens, {money_text(r.cost)}" for name, r in at]
+        words = "\n".join([f"request {group[-1] + 1}", *told])
+        place = {"x": space.x(group[0]) - wide / 2, "width": wide * len(group)}
+        yield _tag("rect", "hover", "", words, **place, y=space.head, height=space.height)
+
+
+def cache_parts(used: Usage) -> list[tuple[str, str, int]]:
+    """Of all input: the class, the word and the tokens of each kind."""
+    return [
+        ("read", "read", used.cache_read),
+        ("write", "written", used.cache_write),
+        ("miss", "missed", used.input),
+    ]
 
 
 def cache_chart(policy: PolicyResult, top: float, css: str) -> str:
@@ -281,59 +277,42 @@ def cache_chart(policy: PolicyResult, top: float, css: str) -> str:
     for group in _groups(len(figures)):
         x = space.x(group[0]) - wide / 2
         width = max(0.6, wide * len(group) - (0.8 if wide > 3 else 0))
-        usage = [figures[n].usage for n in group]
-        share = (
-            sum(u.cache_read for u in usage) / len(group),
-            sum(u.cache_write for u in usage) / len(group),
-            sum(u.input for u in usage) / len(group),
-        )
+        usage = sum((figures[n].usage for n in group), Usage())
+        shares = [(kind, word, size / len(group)) for kind, word, size in cache_parts(usage)]
+        told = ", ".join(f"{tokens_text(share)} {word}" for _, word, share in shares)
+        parts.append(f"<g><title>{escape(f'request {group[-1] + 1}: {told}')}</title>")
         base = 0.0
-        read, written, missed = map(tokens_text, share)
-        told = f"request {group[-1] + 1}: {read} read, {written} written, {missed} missed"
-        parts.append(f"<g><title>{escape(told)}</title>")
-        for amount, colour in zip(share, ("read", "write", "miss"), strict=True):
-            if amount > 0:
-                y, tall = space.y(base + amount), space.height * amount / space.top
-                parts.append(
-                    f'<rect class="{colour}" x="{x:.2f}" y="{y:.2f}" width="{width:.2f}" height="{tall:.2f}"/>'
-                )
-                base += amount
+        for kind, _, share in shares:
+            if share > 0:
+                tall = space.height * share / space.top
+                base += share
+                parts.append(_tag("rect", kind, x=x, y=space.y(base), width=width, height=tall))
         parts.append("</g>")
     parts.extend(_request_axis(space, figures, timed=False))
-    parts.append(
-        f'<text class="end {css} strong" x="{space.right + 10}" y="{space.head + 10}">'
-        f"{escape(_short(policy.policy))}</text>"
-    )
-    used = policy.usage
-    names = [("read", used.cache_read), ("written", used.cache_write), ("missed", used.input)]
-    for row, (words, amount) in enumerate(names):
-        colour = ("read", "write", "miss")[row]
-        y = space.head + 34 + row * 20
-        part = f"{100 * amount / max(1, used.prompt):.1f}%"
-        box = f'x="{space.right + 10}" y="{y - 9}" width="10" height="10" rx="2"'
-        parts.append(f'<rect class="{colour}" {box}/>')
-        parts.append(f'<text class="end" x="{space.right + 26}" y="{y}">{words} {part}</text>')
+    right, head = space.right + 10, space.head
+    parts.append(_tag("text", f"end {css} strong", _short(policy.policy), x=right, y=head + 10))
+    for row, (kind, word, amount) in enumerate(cache_parts(policy.usage)):
+        y = head + 34 + row * 20
+        part = f"{word} {100 * amount / max(1, policy.usage.prompt):.1f}%"
+        parts.append(_tag("rect", kind, x=right, y=y - 9, width=10, height=10, rx=2))
+        parts.append(_tag("text", "end", part, x=right + 16, y=y))
     return _svg(space.floor + 24, parts, f"cache use under {policy.policy}")
 
 
 def money_chart(result: ReplayResult, css: dict[str, str]) -> str:
     """What each policy had cost by each request."""
-    sums: dict[str, list[float]] = {}
-    for policy in result.policies:
-        total = 0.0
-        sums[policy.policy] = [total := total + request.cost for request in policy.requests]
-    top = max((values[-1] for values in sums.values()), default=0.0)
     figures = result.policies[0].requests
+    sums = {
+        policy.policy: [*accumulate(request.cost for request in policy.requests)]
+        for policy in result.policies
+    }
+    top = max((values[-1] for values in sums.values()), default=0.0)
     space = _Space(len(figures), top * 1.08 or 1.0, 200)
-    parts = [*_axes(space, money_text)]
-    for name, values in sums.items():
-        parts.append(_line(space, values, css[name]))
-    ends = [
-        (values[-1], f"{name} {money_text(values[-1])}", css[name]) for name, values in sums.items()
-    ]
-    parts.extend(_end_labels(space, ends))
-    parts.extend(_request_axis(space, figures, result.timed))
-    return _svg(space.floor + 36, [*parts, *_hover(space, result.policies)], "money by request")
+    lines = [_line(space, values, css[name]) for name, values in sums.items()]
+    ends = [(own[-1], f"{name} {money_text(own[-1])}", css[name]) for name, own in sums.items()]
+    parts = [*_axes(space, money_text), *lines, *_end_labels(space, ends)]
+    parts += [*_request_axis(space, figures, result.timed), *_hover(space, result.policies)]
+    return _svg(space.floor + 36, parts, "money by request")
 
 
 LAYERS = {
@@ -353,5 +332,4 @@ def layer_name(layer: str) -> str:
 
 
 def layer_css(layer: str) -> str:
-    known = list(LAYERS)
-    return f"layer{known.index(layer) if layer in known else 9}"
+    return f"layer{[*LAYERS].index(layer) if layer in LAYERS else 9}"

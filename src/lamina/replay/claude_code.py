@@ -5,34 +5,20 @@ it is handed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any
 
 from lamina.cache.spend import anthropic_usage
 from lamina.messages import Block, Json, Usage, as_object
-from lamina.replay.files import Unreadable
+from lamina.replay.files import Lines
 from lamina.replay.recording import SECONDS_APART, Builder, RecordedRequest, as_blocks, moment_of
 
 NAME = "claude-code"
 
 # Kinds that hold nothing which the model is sent.
-SILENT_KINDS = frozenset(
-    {
-        "agent-color",
-        "agent-name",
-        "ai-title",
-        "custom-title",
-        "file-history-snapshot",
-        "last-prompt",
-        "mode",
-        "permission-mode",
-        "pr-link",
-        "queue-operation",
-        "summary",
-        "tag",
-    }
-)
+SILENT_KINDS = frozenset({
+    "agent-color", "agent-name", "ai-title", "custom-title", "file-history-snapshot",
+    "last-prompt", "mode", "permission-mode", "pr-link", "queue-operation", "summary", "tag",
+})  # fmt: skip
 # Kinds that stand in the chain without being a message. Progress may show a sub-agent's messages,
 # but those are copies: the agent has a file of its own.
 LINK_KINDS = frozenset({"system", "progress"})
@@ -44,6 +30,10 @@ class _Answer:
 
     node: int
     results: int = -1  # the last result of its tool calls
+
+    @property
+    def last(self) -> int:
+        return self.results if self.results >= 0 else self.node
 
 
 class ClaudeCodeReader:
@@ -57,13 +47,12 @@ class ClaudeCodeReader:
         self._request_of: dict[int, int] = {}  # answer's node -> number of its request
         self._last: dict[str, int] = {}  # the last message of each thread
         self._time = 0.0
-        self.timed = False  # whether any line brought a time of its own
         self._ttl: dict[str, float] = {}
         self._before: dict[str, int] = {}  # boundary's uuid -> last message before it
         self._asked: set[str] = set()  # boundaries of compactions that the user asked for
         self._side_chains: dict[str, str] = {}  # uuid of a side chain's line -> its thread
 
-    def read(self, lines: Iterable[tuple[int, Any | Unreadable]], prefix: str = "") -> None:
+    def read(self, lines: Lines, prefix: str = "") -> None:
         for where, value in self._builder.readable(lines, prefix):
             if line := as_object(value):
                 self._line(where, line, prefix)
@@ -73,7 +62,8 @@ class ClaudeCodeReader:
     def _line(self, where: str, line: Json, prefix: str) -> None:
         kind = str(line.get("type", ""))
         told = moment_of(line.get("timestamp"))
-        self._time, self.timed = told or self._time, self.timed or told > 0
+        self._time = told or self._time
+        self._builder.timed = self._builder.timed or told > 0
         if kind in ("user", "assistant"):
             self._message(where, line, prefix)
         elif kind == "attachment":
@@ -95,10 +85,9 @@ class ClaudeCodeReader:
             self._pass_on(line)
 
     def _pass_on(self, line: Json) -> None:
-        uuid, parent = line.get("uuid"), line.get("parentUuid")
-        if isinstance(uuid, str):
-            unknown = self._last.get(self._thread(line, ""), -1) if parent else -1
-            self._place[uuid] = self._place.get(str(parent), unknown)
+        parent = line.get("parentUuid")
+        unknown = self._last.get(self._thread(line, ""), -1) if parent else -1
+        self._set_place(line, self._place.get(str(parent), unknown))
 
     def _message(self, where: str, line: Json, prefix: str) -> None:
         message = as_object(line.get("message"))
@@ -138,26 +127,16 @@ class ClaudeCodeReader:
         self, where: str, line: Json, message: Json, thread: str, blocks: list[Block]
     ) -> _Answer:
         builder = self._builder
-        if not self.timed:
+        if not builder.timed:
             self._time += SECONDS_APART
         parent = self._parent(where, line, thread)
         node = builder.add("assistant", blocks, parent, self._time)
         usage = anthropic_usage(message.get("usage"))
-        asked = builder.messages[parent].time if parent >= 0 and self.timed else 0.0
+        asked = builder.messages[parent].time if parent >= 0 and builder.timed else 0.0
         self._request_of[node] = len(builder.requests)
-        builder.request(
-            where,
-            RecordedRequest(
-                asked or self._time,
-                parent,
-                node,
-                usage,
-                str(message.get("model") or ""),
-                thread,
-                0,
-                self._life(thread, usage),
-            ),
-        )
+        model, life = str(message.get("model") or ""), self._life(thread, usage)
+        sent = asked or self._time
+        builder.request(where, RecordedRequest(sent, parent, node, usage, model, thread, ttl=life))
         self._last[thread] = node
         return _Answer(node)
 
@@ -183,11 +162,8 @@ class ClaudeCodeReader:
         thread = self._thread(line, prefix)
         summary = line.get("isCompactSummary") is True
         caller = self._caller(blocks)
-        if caller is not None:
-            # Parallel calls: each result names its own line, yet all are sent in one row.
-            parent = caller.results if caller.results >= 0 else caller.node
-        else:
-            parent = self._parent(where, line, thread)
+        # Parallel calls: each result names its own line, yet all are sent in one row.
+        parent = caller.last if caller is not None else self._parent(where, line, thread)
         after, boundary = -1, str(line.get("parentUuid"))
         if summary and parent < 0:
             after = self._before.get(boundary, self._last.get(thread, -1))
@@ -231,9 +207,7 @@ class ClaudeCodeReader:
             joined = "joined to the message before" if last >= 0 else "taken as the first"
             self._builder.skip(where, f"the line that it follows is not in the file: {joined}")
             return last
-        if isinstance(place, _Answer):
-            return place.results if place.results >= 0 else place.node
-        return place
+        return place.last if isinstance(place, _Answer) else place
 
     def _thread(self, line: Json, prefix: str) -> str:
         if not line.get("isSidechain"):

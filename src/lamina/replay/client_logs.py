@@ -8,22 +8,19 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 from lamina.cache.spend import count
 from lamina.errors import TranscriptError
 from lamina.messages import Block, Json, as_list, as_object, tool_result, tool_use
-from lamina.replay.files import Unreadable, decode
+from lamina.replay.files import Lines, decode
 from lamina.replay.message_lists import ListReader, role_of
-from lamina.replay.recording import Builder
 from lamina.text.origins import added_by_client
 
 CODEX, GEMINI, OPENCODE, PI = "codex", "gemini-cli", "opencode", "pi"
 SQLITE = b"SQLite format 3\0"
-_Lines = Iterable[tuple[int, Any | Unreadable]]
 _CODEX_KINDS = (
     *("session_meta", "turn_context", "world_state", "response_item", "event_msg", "compacted"),
     "token_usage_record",
@@ -48,17 +45,19 @@ def format_of_lines(values: Sequence[Json]) -> str:
     return ""
 
 
-def read_client_log(kind: str, lines: _Lines, builder: Builder, reader: ListReader) -> None:
-    {CODEX: _codex, GEMINI: _gemini, PI: _pi}[kind](lines, builder, reader)
+def read_client_log(lines: Lines, reader: ListReader) -> None:
+    """By the client whose name stands as the format of what is built."""
+    {CODEX: _codex, GEMINI: _gemini, PI: _pi}[reader.builder.format](lines, reader)
 
 
-def _known(lines: _Lines, builder: Builder, kinds: Collection[str]) -> Iterator[Any]:
+def _known(lines: Lines, reader: ListReader, kinds: Collection[str]) -> Iterator[Json]:
     """Every line; of kinds that a newer version of the client may have brought it is told."""
-    for where, value in builder.readable(lines):
-        kind = as_object(value).get("type")
+    for where, value in reader.builder.readable(lines):
+        line = as_object(value)
+        kind = line.get("type")
         if kind is not None and kind not in kinds:
-            builder.unknown_kind(where, str(kind))
-        yield value
+            reader.builder.unknown_kind(where, str(kind))
+        yield line
 
 
 def _added(text: str) -> Block:
@@ -68,9 +67,11 @@ def _added(text: str) -> Block:
 # ---- Codex
 
 
-def _codex(lines: _Lines, builder: Builder, reader: ListReader) -> None:
-    entries = [as_object(value) for value in _known(lines, builder, _CODEX_KINDS)]
-    payloads = [(str(one.get("type")), as_object(one.get("payload")), one) for one in entries]
+def _codex(lines: Lines, reader: ListReader) -> None:
+    payloads = [
+        (str(one.get("type")), as_object(one.get("payload")), one)
+        for one in _known(lines, reader, _CODEX_KINDS)
+    ]
     typed = {text for kind, payload, _ in payloads for text in _typed_in(kind, payload)}
     exact = any(kind == "token_usage_record" for kind, _, _ in payloads)
     system, model, last = "", "", -1
@@ -85,7 +86,7 @@ def _codex(lines: _Lines, builder: Builder, reader: ListReader) -> None:
         elif kind == "compacted":
             last = reader.read(messages, model=model, system=system, last=last)
             messages = []
-            last = _begin_again(payload, builder, last, reader.clock)
+            last = _begin_again(payload, reader, last)
         elif usage := _codex_usage(kind, payload, exact=exact):
             _book(messages, usage)
     reader.read(messages, model=model, system=system, last=last)
@@ -151,7 +152,7 @@ def _book(messages: list[Json], usage: Json) -> None:
         messages[at]["usage"] = usage
 
 
-def _begin_again(payload: Json, builder: Builder, last: int, time: float) -> int:
+def _begin_again(payload: Json, reader: ListReader, last: int) -> int:
     """After a compaction: what was kept and the summary, as one message."""
     kept = [
         str(part.get("text"))
@@ -161,27 +162,23 @@ def _begin_again(payload: Json, builder: Builder, last: int, time: float) -> int
     ]
     words = kept or [str(payload.get("message") or "")]
     blocks = [_added(text) for text in words if text]
-    return builder.add("user", blocks, -1, time, summary=True, after=last)
+    return reader.builder.add("user", blocks, -1, reader.clock, summary=True, after=last)
 
 
 # ---- Gemini CLI
 
 
-def _gemini(lines: _Lines, builder: Builder, reader: ListReader) -> None:
+def _gemini(lines: Lines, reader: ListReader) -> None:
     """A log of changes: a message that comes again with the same id is the same one, grown."""
     found: dict[str, Json] = {}
-    for value in _known(lines, builder, _GEMINI_KINDS):
-        line = as_object(value)
+    for line in _known(lines, reader, _GEMINI_KINDS):
         changed = as_object(line.get("$set"))
         listed = as_list(changed.get("messages")) if changed else [line]
         for message in map(as_object, listed):
             if message.get("type") in ("user", "gemini"):
                 found[str(message.get("id"))] = message
     answered = {name for one in found.values() for name in _answered_calls(one)}
-    messages: list[Json] = []
-    for message in found.values():
-        messages += _gemini_message(message, answered)
-    reader.read(messages)
+    reader.read([one for message in found.values() for one in _gemini_message(message, answered)])
 
 
 def _gemini_parts(message: Json) -> list[Json]:
@@ -246,12 +243,11 @@ def _gemini_said(part: Json) -> Iterator[Block]:
 # ---- pi
 
 
-def _pi(lines: _Lines, builder: Builder, reader: ListReader) -> None:
+def _pi(lines: Lines, reader: ListReader) -> None:
     """A tree by id and parentId; the way to the last message is read, other branches are counted."""
     entries: dict[str, Json] = {}
     last = ""
-    for value in _known(lines, builder, _PI_KINDS):
-        entry = as_object(value)
+    for entry in _known(lines, reader, _PI_KINDS):
         if entry.get("id") and entry.get("type") != "session":
             last = str(entry["id"])
             entries[last] = entry
@@ -261,7 +257,7 @@ def _pi(lines: _Lines, builder: Builder, reader: ListReader) -> None:
         path.append(entry)
         last = str(entry.get("parentId") or "")
     if entries:
-        builder.skip("whole file", f"{len(entries)} entries on other branches")
+        reader.builder.skip("whole file", f"{len(entries)} entries on other branches")
     reader.read([one for entry in reversed(path) for one in _pi_message(entry)])
 
 

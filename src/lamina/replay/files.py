@@ -5,10 +5,10 @@ could not be read. Touches only the file that it is given.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from lamina.errors import TranscriptError
 from lamina.messages import as_list, as_object
@@ -29,26 +29,25 @@ class Unreadable:
     reason: str
 
 
+Lines: TypeAlias = Iterable[tuple[int, Any | Unreadable]]  # with their numbers, from 1
+
+
 def decode(raw: bytes) -> Any | Unreadable:
     """A JSON value, or the reason why there is none."""
     import msgspec
 
     raw = raw.removeprefix(b"\xef\xbb\xbf")  # some editors begin a file with it
     try:
-        value = msgspec.json.decode(raw)
-        return Unreadable("nested too deeply") if _too_deep(value, raw) else value
-    except RecursionError:
-        return Unreadable("nested too deeply")
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        pass
-    try:
-        # The standard parser is slower, but takes lone surrogates and NaN.
-        value = json.loads(raw.decode("utf-8", "replace"))
-        return Unreadable("nested too deeply") if _too_deep(value, raw) else value
+        try:
+            value = msgspec.json.decode(raw)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            # The standard parser is slower, but takes lone surrogates and NaN.
+            value = json.loads(raw.decode("utf-8", "replace"))
     except RecursionError:
         return Unreadable("nested too deeply")
     except ValueError as error:
         return Unreadable(_reason(raw, error))
+    return Unreadable("nested too deeply") if _too_deep(value, raw) else value
 
 
 def _too_deep(value: Any, raw: bytes) -> bool:
@@ -98,9 +97,8 @@ def read_lines(path: Path) -> Iterator[tuple[int, Any | Unreadable]]:
             number += 1
             if len(raw) > LINE_LIMIT and not raw.endswith(b"\n"):
                 size = len(raw)
-                while (more := file.readline(_CHUNK)) and not more.endswith(b"\n"):
-                    size += len(more)
-                size += len(more)
+                while not raw.endswith(b"\n") and (raw := file.readline(_CHUNK)):
+                    size += len(raw)
                 yield number, Unreadable(f"a line of {size // 1_000_000} MB is too long to be read")
             elif raw.strip():
                 yield number, decode(raw)

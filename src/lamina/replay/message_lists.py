@@ -5,20 +5,14 @@ role, content in Anthropic's block form, usage, model, time. Touches only the va
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from lamina.cache.spend import anthropic_usage, openai_usage
 from lamina.messages import Block, Json, Usage, as_list, as_object
-from lamina.replay.files import Unreadable, decode
-from lamina.replay.recording import (
-    SECONDS_APART,
-    Builder,
-    RecordedRequest,
-    as_blocks,
-    moment_of,
-)
+from lamina.replay.files import Lines, decode
+from lamina.replay.recording import SECONDS_APART, Builder, RecordedRequest, as_blocks, moment_of
 
 ANTHROPIC = "anthropic-messages"
 OPENAI = "openai-messages"
@@ -37,16 +31,10 @@ _CALLS = {
 }
 _OUTPUTS = frozenset(f"{kind}_output" for kind in _CALLS)
 # What the provider ran itself: sent back as it came.
-_RUN_THERE = frozenset(
-    {
-        "web_search_call",
-        "file_search_call",
-        "code_interpreter_call",
-        "image_generation_call",
-        "mcp_call",
-        "mcp_list_tools",
-    }
-)
+_RUN_THERE = frozenset({
+    "web_search_call", "file_search_call", "code_interpreter_call", "image_generation_call",
+    "mcp_call", "mcp_list_tools",
+})  # fmt: skip
 _ANSWERED = frozenset({"reasoning", *_CALLS, *_RUN_THERE})
 _ITEMS = frozenset({"message", *_ANSWERED, *_OUTPUTS})
 
@@ -204,26 +192,9 @@ def model_of(entry: Json) -> str:
 
 
 def recorded_time(entry: Json) -> float:
-    extra, response = as_object(entry.get("extra")), _response_of(entry)
-    told: tuple[object, ...] = (
-        entry.get("timestamp"),
-        extra.get("timestamp"),
-        response.get("created"),
-        response.get("created_at"),
-        entry.get("created"),
-        entry.get("created_at"),
-    )
-    return next((moment for value in told if (moment := moment_of(value))), 0.0)
-
-
-@dataclass(frozen=True, slots=True)
-class _Around:
-    """What a conversation brings beside its messages."""
-
-    thread: str
-    model: str
-    system: object
-    tools: object
+    held = [(entry, "timestamp"), (as_object(entry.get("extra")), "timestamp")]
+    held += [(one, at) for one in (_response_of(entry), entry) for at in ("created", "created_at")]
+    return next((moment for one, at in held if (moment := moment_of(one.get(at)))), 0.0)
 
 
 @dataclass(slots=True)
@@ -232,7 +203,6 @@ class ListReader:
 
     builder: Builder
     clock: float = 0.0  # of recordings without times
-    timed: bool = False  # whether any entry brought a time of its own
     _system: list[Block] = field(default_factory=list[Block])
     _asked_at: float = 0.0  # when the last entry came, where it says so
 
@@ -252,7 +222,6 @@ class ListReader:
         """`usage` is that of the last answer, for bodies that were logged with their response. The
         first `known` messages were read before, up to node `last`; returns the node that now is it.
         """
-        around = _Around(thread, model, system, tools)
         self._system = list(as_blocks(system) or [])
         self._asked_at = 0.0
         answers = [at for at in range(known, len(messages)) if begins_answer(messages, at)]
@@ -275,30 +244,20 @@ class ListReader:
             if new:
                 last = self._entry(place, entry, last, grows=goes_on(messages, number))
             if new and last >= 0 and begins_answer(messages, number):
-                self._request(place, entry, last, around, usage if number == final else None)
+                frame = self.builder.frame(self._system, tools_of(tools))
+                used = usage_of(entry) or (usage if number == final else None)
+                about = (used, model_of(entry) or model, thread, frame)
+                self._request(place, recorded_time(entry), last, *about)
             self._asked_at = recorded_time(entry)
         return last
 
-    def _request(
-        self, place: str, entry: Json, answer: int, around: _Around, told: Usage | None
-    ) -> None:
+    def _request(self, place: str, answered: float, answer: int, *about: Any) -> None:
         """Sent when the entry before the answer came; where that is not known, when the answer did."""
-        answered = recorded_time(entry)
         sent = self._asked_at or answered
-        self.timed = self.timed or sent > 0
+        self.builder.timed = self.builder.timed or sent > 0
         self.clock = sent or self.clock + SECONDS_APART
-        self.builder.request(
-            place,
-            RecordedRequest(
-                self.clock,
-                self.builder.messages[answer].parent,
-                answer,
-                usage_of(entry) or told,
-                model_of(entry) or around.model,
-                around.thread,
-                self.builder.frame(self._system, tools_of(around.tools)),
-            ),
-        )
+        parent = self.builder.messages[answer].parent
+        self.builder.request(place, RecordedRequest(self.clock, parent, answer, *about))
         self.clock = max(self.clock, answered)
 
     def _entry(self, place: str, entry: Json, last: int, *, grows: bool) -> int:
@@ -339,24 +298,23 @@ class BodyLog:
     an earlier one carries that conversation on: what both hold was sent once.
     """
 
-    def __init__(self, reader: ListReader, builder: Builder) -> None:
-        self._reader, self._builder = reader, builder
+    def __init__(self, reader: ListReader) -> None:
+        self._reader = reader
         self._open: list[_LoggedConversation] = []
 
-    def read(self, lines: Iterable[tuple[int, Any | Unreadable]]) -> None:
-        for where, value in self._builder.readable(lines):
+    def read(self, lines: Lines) -> None:
+        builder = self._reader.builder
+        for where, value in builder.readable(lines):
             body = as_object(value)
             messages = messages_of(body)
             if messages is None:
-                self._builder.skip(where, "holds no messages")
+                builder.skip(where, "holds no messages")
                 continue
-            self._builder.format = self._builder.format or format_of(messages)
+            builder.format = builder.format or format_of(messages)
             said = list(map(_unmarked, messages))
             held = self._conversation(where, said)
-            known, last = len(held.messages), held.last
-            held.last = read_body(
-                body, self._reader, where=where, thread=held.thread, known=known, last=last
-            )
+            so_far = {"thread": held.thread, "known": len(held.messages), "last": held.last}
+            held.last = read_body(body, self._reader, where=where, **so_far)
             held.messages = said
 
     def _conversation(self, where: str, said: list[object]) -> _LoggedConversation:
@@ -370,28 +328,17 @@ class BodyLog:
         return new
 
 
-def read_body(
-    body: Json,
-    reader: ListReader,
-    *,
-    where: str,
-    thread: str = "",
-    known: int = 0,
-    last: int = -1,
-) -> int:
-    """One request's body; see `ListReader.read`."""
+def read_body(body: Json, reader: ListReader, **told: Any) -> int:
+    """One request's body; `told` is for `ListReader.read`."""
     messages, model = messages_of(body) or [], body.get("model")
     answered = bool(messages) and role_of(messages[-1]) == "assistant"
     return reader.read(
         messages,
-        where=where,
-        thread=thread,
         model=model if isinstance(model, str) else "",
         system=body.get("system") or body.get("instructions"),
         tools=body.get("tools"),
         usage=any_usage(body.get("usage")) if answered else None,
-        known=known,
-        last=last,
+        **told,
     )
 
 

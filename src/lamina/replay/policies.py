@@ -4,7 +4,7 @@ that agents commonly use, for comparison. Touches nothing; `lamina` has a tempor
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Generator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -15,13 +15,14 @@ from lamina.events import Emit
 from lamina.messages import Block, Json, Message, Purpose
 from lamina.ports import ForkResult, Permit, SeenFile, Tool
 from lamina.replay.recording import Recording
-from lamina.replay.results import Action, Fork
+from lamina.replay.results import Action, Fork, PolicyResult, ReplayResult, result_of
 from lamina.replay.run import (
     DEFAULT_WINDOW,
     ContextPolicy,
     NonePolicy,
     RecordedTurn,
     Sent,
+    replay,
 )
 from lamina.replay.weigh import Weigher, piece_of
 
@@ -63,6 +64,29 @@ def open_policy(
         yield DropOldest(weigher, window)
     else:
         raise UsageError(f"There is no policy {name!r}; there are {', '.join(NAMES)}.")
+
+
+def replayed(
+    names: Iterable[str],
+    recording: Recording,
+    config: Config,
+    *,
+    window: int = DEFAULT_WINDOW,
+    model: str = "",
+    uncut: bool = False,
+) -> ReplayResult:
+    """A recording under each of these policies; `uncut`: without its own compactions, but for what the
+    tool did. `names` is asked for the next one when the last is done."""
+    as_recorded = Weigher(recording)
+    whole = as_recorded.uncut() if uncut else as_recorded
+    limits: Json = {"window": window, "model": model}
+    done: list[PolicyResult] = []
+    for name in names:
+        weigher = as_recorded if name == "recorded" else whole
+        with open_policy(name, weigher, config, **limits) as policy:
+            more: Json = {**limits, "weigher": weigher, "prices": config.table("prices")}
+            done.append(replay(weigher.recording, policy, **more))
+    return result_of(recording, done)
 
 
 class RecordedPolicy(NonePolicy):

@@ -6,7 +6,7 @@ given and, for a Claude Code session, its sub-agents' files beside it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any, cast
@@ -22,7 +22,15 @@ from lamina.replay.client_logs import (
     read_client_log,
     read_opencode,
 )
-from lamina.replay.files import CUT_OFF, FILE_LIMIT, Unreadable, open_file, read_lines, read_whole
+from lamina.replay.files import (
+    CUT_OFF,
+    FILE_LIMIT,
+    Lines,
+    Unreadable,
+    open_file,
+    read_lines,
+    read_whole,
+)
 from lamina.replay.message_lists import (
     BodyLog,
     ListReader,
@@ -72,71 +80,59 @@ def read_any(path: Path | str) -> Recording:
         raise TranscriptError(
             f"{path} is not a plain file; write the transcript into one first, or pipe it in (-)."
         )
-    with open_file(path):
-        pass
-    if path.stat().st_size == 0:
-        raise TranscriptError(f"{path} is empty; give a transcript: {FORMATS}.")
-    recording = _read_database(path) or _read_as_lines(path) or _read_as_document(path)
-    if recording is None:
-        raise TranscriptError(f"{path} is not a transcript that Lamina knows; it reads {FORMATS}.")
-    return recording
-
-
-def _read_database(path: Path) -> Recording | None:
     with open_file(path) as file:
-        if file.read(len(SQLITE)) != SQLITE:
-            return None
-    builder = Builder(str(path), OPENCODE)
-    reader = ListReader(builder)
-    read_opencode(path, reader)
-    return builder.finish(timed=reader.timed)
+        beginning = file.read(len(SQLITE))
+    if not beginning:
+        raise TranscriptError(f"{path} is empty; give a transcript: {FORMATS}.")
+    reader = ListReader(Builder(str(path), ""))
+    if beginning == SQLITE:
+        reader.builder.format = OPENCODE
+        read_opencode(path, reader)
+    elif not (_read_as_lines(path, reader) or _read_as_document(path, reader)):
+        raise TranscriptError(f"{path} is not a transcript that Lamina knows; it reads {FORMATS}.")
+    return reader.builder.finish()
 
 
-def _read_as_lines(path: Path) -> Recording | None:
-    """A file of one JSON value a line, or None if it isn't that."""
-    lines = read_lines(path)
+def _read_as_lines(path: Path, reader: ListReader) -> bool:
+    """A file of one JSON value a line; False if it isn't that."""
+    lines, builder = read_lines(path), reader.builder
     sample = list(islice(lines, _SAMPLE))
     values = [value for value in (as_object(value) for _, value in sample) if value]
+    known = _written_by(values)
     if sample and path.stat().st_size <= FILE_LIMIT:
         first = sample[0][1]
         if isinstance(first, Unreadable):
             if first.reason == CUT_OFF and not isinstance(read_whole(path), Unreadable):
-                return None  # one document over many lines, some of them whole by themselves
-        elif len(sample) == 1 and not (
-            is_claude_code(values) or is_own(values) or format_of_lines(values)
-        ):
-            return None  # one document on one line
+                return False  # one document over many lines, some of them whole by themselves
+        elif len(sample) == 1 and not known:
+            return False  # one document on one line
     rest = chain(sample, lines)
-    builder = Builder(str(path), "")
-    if client := format_of_lines(values):
-        builder.format = client
-        reader = ListReader(builder)
-        read_client_log(client, rest, builder, reader)
-        return builder.finish(timed=reader.timed)
-    if is_claude_code(values):
-        builder.format = claude_code.NAME
-        return _claude_code(path, rest, builder)
-    if is_own(values):
-        builder.format = OWN
-        own = OwnReader(builder)
-        own.read(rest)
-        agents = [(one.stem, list(read_lines(one))) for one in _agents_of(path)]
-        for stem, found in sorted(
-            agents, key=lambda one: _began(one[1])
-        ):  # whoever forked comes first
-            own.read(found, prefix=f"{stem}: ")
-        return builder.finish()
-    reader = ListReader(builder)
-    if any("messages_display" in value for value in values):
-        builder.format = TAU_BENCH
-        read_tau_display(rest, reader, builder)
+    builder.format = known
+    if known == claude_code.NAME:
+        _read_claude_code(path, rest, builder)
+    elif known == OWN:
+        _read_own(path, rest, builder)
+    elif known:
+        read_client_log(rest, reader)
+    elif any("messages_display" in value for value in values):
+        read_tau_display(rest, reader)
     elif any(messages_of(value) is not None for value in values):
-        BodyLog(reader, builder).read(rest)
+        BodyLog(reader).read(rest)
     elif any(looks_like_message(value) for value in values):
-        _message_lines(rest, reader, builder)
+        _read_list([value for _, value in builder.readable(rest)], reader)
     else:
-        return None
-    return builder.finish(timed=reader.timed)
+        return False
+    return True
+
+
+def _written_by(values: Sequence[Json]) -> str:
+    """The program whose lines these are; "" if it is none that we know."""
+    if client := format_of_lines(values):
+        return client
+    if is_claude_code(values):
+        return claude_code.NAME
+    ours = any(all(key in value for key in ("kind", "uuid", "ts")) for value in values)
+    return OWN if ours else ""
 
 
 def is_claude_code(values: Sequence[Json]) -> bool:
@@ -144,16 +140,19 @@ def is_claude_code(values: Sequence[Json]) -> bool:
     return any("type" in value and any(mark in value for mark in marks) for value in values)
 
 
-def is_own(values: Sequence[Json]) -> bool:
-    return any(all(key in value for key in ("kind", "uuid", "ts")) for value in values)
-
-
-def _claude_code(path: Path, lines: Any, builder: Builder) -> Recording:
+def _read_claude_code(path: Path, lines: Lines, builder: Builder) -> None:
     reader = claude_code.ClaudeCodeReader(builder)
     reader.read(lines)
     for agent in _agents_of(path):
         reader.read(read_lines(agent), prefix=f"{agent.stem}: ")
-    return builder.finish(timed=reader.timed)
+
+
+def _read_own(path: Path, lines: Lines, builder: Builder) -> None:
+    own = OwnReader(builder)
+    own.read(lines)
+    agents = [(one.stem, list(read_lines(one))) for one in _agents_of(path)]
+    for stem, found in sorted(agents, key=lambda one: _began(one[1])):  # whoever forked comes first
+        own.read(found, prefix=f"{stem}: ")
 
 
 def _agents_of(path: Path) -> list[Path]:
@@ -164,67 +163,55 @@ def _began(lines: Sequence[tuple[int, Any | Unreadable]]) -> str:
     return str(as_object(lines[0][1]).get("ts")) if lines else ""
 
 
-def _message_lines(lines: Any, reader: ListReader, builder: Builder) -> None:
-    """One message a line."""
-    messages = [value for _, value in builder.readable(lines)]
-    builder.format = format_of(messages)
+def _read_list(messages: Sequence[object], reader: ListReader) -> None:
+    reader.builder.format = format_of(messages)
     reader.read(messages)
 
 
-def _read_as_document(path: Path) -> Recording | None:
+def _read_as_document(path: Path, reader: ListReader) -> bool:
     value = read_whole(path)
-    builder = Builder(str(path), "")
-    reader = ListReader(builder)
     if isinstance(value, Unreadable):
         raise TranscriptError(
             f"{path} is not a transcript ({value.reason}); Lamina reads {FORMATS}."
         )
-    if isinstance(value, list):
-        listed = as_list(cast("object", value))
-        if any(isinstance(entry, dict) and "traj" in entry for entry in listed[:_SAMPLE]):
-            builder.format = TAU_BENCH
-            read_tau_bench(listed, reader, builder)
-        elif is_claude_code([as_object(entry) for entry in listed[:_SAMPLE]]):
-            builder.format = claude_code.NAME
-            return _claude_code(path, enumerate(listed, 1), builder)
-        elif any(looks_like_message(entry) for entry in listed[:_SAMPLE]):
-            builder.format = format_of(listed)
-            reader.read(listed)
-        else:
-            return None
-    elif isinstance(value, dict):
-        if not _object(as_object(cast("object", value)), reader, builder):
-            return None
+    if isinstance(value, dict):
+        return _read_object(as_object(cast("object", value)), reader)
+    listed = as_list(value)
+    sample = [as_object(entry) for entry in listed[:_SAMPLE]]
+    if any("traj" in entry for entry in sample):
+        read_tau_bench(listed, reader)
+    elif is_claude_code(sample):
+        reader.builder.format = claude_code.NAME
+        _read_claude_code(path, enumerate(listed, 1), reader.builder)
+    elif any(map(looks_like_message, sample)):
+        _read_list(listed, reader)
     else:
-        return None
-    return builder.finish(timed=reader.timed)
+        return False
+    return True
 
 
-def _object(value: Json, reader: ListReader, builder: Builder) -> bool:
+def _read_object(value: Json, reader: ListReader) -> bool:
+    builder, info = reader.builder, as_object(value.get("info"))
     if "projectHash" in value:  # as older versions of Gemini CLI wrote it
         builder.format = GEMINI
-        read_client_log(GEMINI, [(1, {"$set": value})], builder, reader)
+        read_client_log([(1, {"$set": value})], reader)
     elif isinstance(value.get("history"), list):
         builder.format = SWE_AGENT
-        model = _find_model(value.get("replay_config")) or _find_model(value.get("info"))
+        model = _find_model(value.get("replay_config")) or _find_model(info)
         reader.read(as_list(value["history"]), where="history", model=model)
     elif isinstance(value.get("traj"), list):
-        builder.format = TAU_BENCH
-        read_tau_bench([value], reader, builder)
-    elif isinstance(value.get("messages"), list):
-        if "trajectory_format" in value or isinstance(value.get("info"), dict):
-            builder.format = MINI_SWE_AGENT
-            model = _find_model(value.get("info"))
-            reader.read(as_list(value["messages"]), where="messages", model=model)
-        else:
-            builder.format = format_of(as_list(value["messages"]))
-            read_body(value, reader, where="messages")
+        read_tau_bench([value], reader)
+    elif isinstance(value.get("messages"), list) and (
+        "trajectory_format" in value or isinstance(value.get("info"), dict)
+    ):
+        builder.format = MINI_SWE_AGENT
+        reader.read(as_list(value["messages"]), where="messages", model=_find_model(info))
     elif isinstance(value.get("messages_display"), str):
-        builder.format = TAU_BENCH
-        read_tau_display([(1, value)], reader, builder)
+        read_tau_display([(1, value)], reader)
     elif (items := messages_of(value)) is not None:
         builder.format = format_of(items)
-        read_body(value, reader, where="input")
+        where = "messages" if isinstance(value.get("messages"), list) else "input"
+        read_body(value, reader, where=where)
     else:
         return False
     return True
@@ -233,27 +220,27 @@ def _object(value: Json, reader: ListReader, builder: Builder) -> bool:
 # ---- SWE-agent and tau-bench
 
 
-def read_tau_bench(runs: Sequence[object], reader: ListReader, builder: Builder) -> None:
+def read_tau_bench(runs: Sequence[object], reader: ListReader) -> None:
     """A list of runs, each with its messages under `traj`."""
+    reader.builder.format = TAU_BENCH
     for number, value in enumerate(runs):
         run = as_object(value)
         if not isinstance(run.get("traj"), list):
-            builder.skip(f"run {number + 1}", "holds no messages")
+            reader.builder.skip(f"run {number + 1}", "holds no messages")
             continue
         thread = f"task {run.get('task_id', number)} trial {run.get('trial', 0)}"
         reader.read(as_list(run["traj"]), where=f"run {number + 1}", thread=thread)
 
 
-def read_tau_display(
-    lines: Iterable[tuple[int, Any | Unreadable]], reader: ListReader, builder: Builder
-) -> None:
+def read_tau_display(lines: Lines, reader: ListReader) -> None:
     """One run a line, shown as text: `speaker: words`. The calls' arguments are not in there."""
-    for where, value in builder.readable(lines):
+    reader.builder.format = TAU_BENCH
+    for where, value in reader.builder.readable(lines):
         text = as_object(value).get("messages_display")
         if isinstance(text, str):
             reader.read(_spoken(text), where=where, thread=where)
         else:
-            builder.skip(where, "holds no conversation")
+            reader.builder.skip(where, "holds no conversation")
 
 
 def _spoken(text: str) -> list[Json]:
@@ -295,6 +282,7 @@ class OwnReader:
 
     def __init__(self, builder: Builder) -> None:
         self._builder = builder
+        builder.timed = True
         self._frame, self._model = 0, ""
         self._last = -1
         self._asked_at = 0.0  # when the request was sent whose answer comes next
@@ -304,7 +292,7 @@ class OwnReader:
         # By entry, what holds from there on: for a fork, which goes on from one of them.
         self._places: dict[str, tuple[int, int, str, bool]] = {}
 
-    def read(self, lines: Iterable[tuple[int, Any | Unreadable]], prefix: str = "") -> None:
+    def read(self, lines: Lines, prefix: str = "") -> None:
         for where, value in self._builder.readable(lines, prefix):
             entry = as_object(value)
             kind = str(entry.get("kind"))
@@ -352,18 +340,9 @@ class OwnReader:
             self._builder.reported = (self._builder.reported or Usage()) + usage
         if usage.cache_write:
             self._ttl = 3600.0 if usage.cache_write_1h else 300.0
+        told = usage if usage.prompt and not self._edited else None
         model = entry.get("model")
-        self._builder.request(
-            where,
-            RecordedRequest(
-                sent,
-                parent,
-                self._last,
-                usage if usage.prompt and not self._edited else None,
-                model if isinstance(model, str) and model else self._model,
-                self._thread,
-                self._frame,
-                self._ttl,
-            ),
-        )
+        model = model if isinstance(model, str) and model else self._model
+        about = (told, model, self._thread, self._frame, self._ttl)
+        self._builder.request(where, RecordedRequest(sent, parent, self._last, *about))
         self._asked_at = 0.0

@@ -8,13 +8,13 @@ that was sent; the messages before it are the way up to the root.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, cast
 
 from lamina.messages import Block, Json, Message, Usage, as_list
-from lamina.replay.files import Unreadable
+from lamina.replay.files import Lines, Unreadable
 
 MOST_COMPLAINTS = 200  # beyond that only their number is kept
 SECONDS_APART = 10.0  # between requests of a recording without times
@@ -157,6 +157,7 @@ class Builder:
     requests: list[RecordedRequest] = field(default_factory=list[RecordedRequest])
     skipped: list[SkippedPart] = field(default_factory=list[SkippedPart])
     frames: list[Frame] = field(default_factory=lambda: [Frame()])
+    timed: bool = False  # whether any entry brought a time of its own
     reported: Usage | None = None
     _unlisted: int = 0
     _clock: dict[str, float] = field(default_factory=dict[str, float])
@@ -168,9 +169,7 @@ class Builder:
         else:
             self._unlisted += 1
 
-    def readable(
-        self, lines: Iterable[tuple[int, Any | Unreadable]], prefix: str = ""
-    ) -> Iterator[tuple[str, Any]]:
+    def readable(self, lines: Lines, prefix: str = "") -> Iterator[tuple[str, Any]]:
         """(where, value) of each line; those without a value are complaints."""
         for number, value in lines:
             where = f"{prefix}line {number}"
@@ -192,20 +191,11 @@ class Builder:
             self.frames.append(wanted)
         return self.frames.index(wanted)
 
-    def add(
-        self,
-        role: str,
-        content: list[Block],
-        parent: int,
-        time: float = 0.0,
-        *,
-        summary: bool = False,
-        after: int = -1,
-        asked: bool = False,
-    ) -> int:
+    def add(self, role: str, content: list[Block], parent: int, time: float, **summary: Any) -> int:
+        """`summary`: what else a `RecordedMessage` that stands for others says."""
         depth = self.messages[parent].depth + 1 if parent >= 0 else 1
         message: Message = {"role": role, "content": content}
-        self.messages.append(RecordedMessage(message, parent, depth, time, summary, after, asked))
+        self.messages.append(RecordedMessage(message, parent, depth, time, **summary))
         return len(self.messages) - 1
 
     def request(self, where: str, request: RecordedRequest) -> None:
@@ -219,25 +209,16 @@ class Builder:
         self._clock[request.thread] = request.time
         self.requests.append(request)
 
-    def finish(self, *, timed: bool = True) -> Recording:
+    def finish(self) -> Recording:
         for kind, count in self._kinds.items():
             if count > 1:
                 self.skip("whole file", f"{count} entries of the unknown kind {kind[:60]!r}")
         if self._unlisted:
-            self.skipped.append(
-                SkippedPart("whole file", f"{self._unlisted} more places not listed")
-            )
+            more = f"{self._unlisted} more places not listed"
+            self.skipped.append(SkippedPart("whole file", more))
         requests = sorted(self.requests, key=lambda request: request.time)
-        return Recording(
-            self.file,
-            self.format,
-            self.messages,
-            requests,
-            self.skipped,
-            self.frames,
-            timed,
-            self.reported,
-        )
+        said = (self.file, self.format, self.messages, requests)
+        return Recording(*said, self.skipped, self.frames, self.timed, self.reported)
 
 
 def as_blocks(content: object) -> list[Block] | None:

@@ -5,7 +5,7 @@ program. Reads only its own style sheet; everything that came from a recording i
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import UTC, datetime
 from html import escape
 from importlib.resources import files
@@ -14,6 +14,7 @@ from pathlib import PurePath
 from lamina.cache.prices import checked_on, money_text
 from lamina.replay.charts import (
     cache_chart,
+    cache_parts,
     context_chart,
     lanes_of,
     layer_name,
@@ -52,8 +53,20 @@ def render_report(results: Sequence[ReplayResult], *, title: str = "Lamina repla
     return _UNSEEN.sub("\ufffd", page.encode("utf-8", "replace").decode("utf-8"))
 
 
-def requests_text(count: int) -> str:
-    return "1 request" if count == 1 else f"{count:,} requests"
+def _many(count: int, one: str) -> str:
+    return f"1 {one}" if count == 1 else f"{count:,} {one}s"
+
+
+def _table(heads: Sequence[str], rows: Iterable[Sequence[str]], words: Collection[int] = ()) -> str:
+    """Cells that are HTML already; columns of words are flush left, as the first one is."""
+
+    def row(cells: Sequence[str], tag: str) -> str:
+        marks = [" class=words" if at in words else "" for at in range(len(cells))]
+        shown = (f"<{tag}{m}>{cell}</{tag}>" for m, cell in zip(marks, cells, strict=True))
+        return f"<tr>{''.join(shown)}</tr>"
+
+    body = "".join(row(cells, "td") for cells in rows)
+    return f'<div class="scroll"><table>{row(heads, "th")}{body}</table></div>'
 
 
 def _colours(results: Sequence[ReplayResult]) -> dict[str, str]:
@@ -66,11 +79,10 @@ def _colours(results: Sequence[ReplayResult]) -> dict[str, str]:
 
 def _intro(results: Sequence[ReplayResult]) -> str:
     requests = sum(result.requests for result in results)
-    recordings = "1 recording" if len(results) == 1 else f"{len(results)} recordings"
     named = dict.fromkeys(policy.policy for result in results for policy in result.policies)
     policies = [f"{name} ({NAMES[name]})" if name in NAMES else name for name in named]
     return (
-        f'<p class="sub">{recordings}, {requests_text(requests)}, put through '
+        f'<p class="sub">{_many(len(results), "recording")}, {_many(requests, "request")}, put through '
         f"{escape(', '.join(policies))}; costed on paper at list prices.</p>"
     )
 
@@ -79,25 +91,21 @@ def _overview(results: Sequence[ReplayResult], css: dict[str, str]) -> str:
     """All recordings together, one row each."""
     together = merged(results)
     names = [policy.policy for policy in together]
-    rows: list[str] = []
+    rows: list[list[str]] = []
     for number, result in enumerate(results):
         by_name = {policy.policy: policy for policy in result.policies}
-        cells = "".join(_overview_cells(by_name.get(name)) for name in names)
         link = f'<a href="#file{number}">{escape(PurePath(result.file).name)}</a>'
-        rows.append(f"<tr><td>{link}</td><td>{result.requests}</td>{cells}</tr>")
-    heads = "".join(f"<th>{escape(name)}</th><th>from cache</th><th>peak</th>" for name in names)
-    return (
-        f"<h2>All together</h2>{_cards(together, css)}"
-        f'<div class="scroll"><table><tr><th>recording</th><th>requests</th>{heads}</tr>'
-        f"{''.join(rows)}</table></div>"
-    )
+        cells = [cell for name in names for cell in _overview_cells(by_name.get(name))]
+        rows.append([link, str(result.requests), *cells])
+    heads = [head for name in names for head in (escape(name), "from cache", "peak")]
+    table = _table(["recording", "requests", *heads], rows)
+    return f"<h2>All together</h2>{_cards(together, css)}{table}"
 
 
-def _overview_cells(policy: PolicyResult | None) -> str:
+def _overview_cells(policy: PolicyResult | None) -> Sequence[str]:
     if policy is None:
-        return "<td>–</td><td>–</td><td>–</td>"
-    peak = tokens_text(policy.max_context)
-    return f"<td>{money_text(policy.cost)}</td><td>{_from_cache(policy)}</td><td>{peak}</td>"
+        return "–––"
+    return money_text(policy.cost), _from_cache(policy), tokens_text(policy.max_context)
 
 
 def _section(result: ReplayResult, css: dict[str, str], number: int) -> str:
@@ -106,7 +114,7 @@ def _section(result: ReplayResult, css: dict[str, str], number: int) -> str:
     if result.policies and result.policies[0].requests:
         top = max(f.usage.prompt for p in result.policies for f in p.requests) or 1
         parts.append(_cards(result.policies, css))
-        legend = _legend(result.policies, css)
+        legend = _legend((css[p.policy], p.policy) for p in result.policies)
         context = legend + context_chart(result, css) + _lane_legend(result.policies)
         parts.append(_plot("Context size", "tokens in each prompt", context))
         cache = "".join(
@@ -121,7 +129,7 @@ def _section(result: ReplayResult, css: dict[str, str], number: int) -> str:
 
 
 def _facts(result: ReplayResult) -> str:
-    facts = [result.format, requests_text(result.requests)]
+    facts = [result.format, _many(result.requests, "request")]
     figures = result.policies[0].requests if result.policies else ()
     if result.timed and figures:
         day = datetime.fromtimestamp(max(0.0, min(result.began, 4e9)), UTC)
@@ -164,13 +172,12 @@ def _card_lines(policy: PolicyResult) -> Iterable[str]:
         refused = " and refused there" if policy.policy == "none" else ""
         yield f'<span class="more">over the window {policy.overflows} times{refused}</span>'
     for purpose, (calls, dollars) in policy.background.items():
-        many = "call" if calls == 1 else "calls"
-        yield escape(f"{layer_name(purpose)}: {calls} {many}, {money_text(dollars)} of the sum")
+        many = _many(calls, "call")
+        yield escape(f"{layer_name(purpose)}: {many}, {money_text(dollars)} of the sum")
     rereads = policy.rereads
     if rereads:
         tokens = tokens_text(sum(reread.tokens for reread in rereads))
-        many = "re-read" if len(rereads) == 1 else "re-reads"
-        yield f"{len(rereads)} {many} charged ({tokens} tokens)"
+        yield f"{_many(len(rereads), 're-read')} charged ({tokens} tokens)"
     if policy.prices:
         guess = ", guessed" if policy.guessed_price else ""
         yield escape(f"prices of {', '.join(policy.prices)}{guess}")
@@ -185,90 +192,66 @@ def _plot(name: str, words: str, svg: str) -> str:
     return f'<h3>{name} <small>{escape(words)}</small></h3><div class="plot">{svg}</div>'
 
 
-def _legend(policies: Sequence[PolicyResult], css: dict[str, str]) -> str:
-    """Names of the lines; on a wide screen they stand at the lines' ends."""
-    names = "".join(
-        f'<span><i class="{css[policy.policy]}"></i>{escape(policy.policy)}</span>'
-        for policy in policies
-    )
-    return f'<p class="legend">{names}</p>'
+def _legend(names: Iterable[tuple[str, str]], head: str = "", css: str = "legend") -> str:
+    """What the colours mean, by class and words; on a wide screen a plot says so itself."""
+    told = "".join(f'<span><i class="{kind}"></i>{escape(words)}</span>' for kind, words in names)
+    return f'<p class="{css}">{head}{told}</p>' if told else ""
 
 
 def _lane_legend(policies: Sequence[PolicyResult]) -> str:
     """Names of the rows of marks, in their order."""
-    names = "".join(
-        f'<span><i class="{css}"></i>{escape(label)}</span>' for label, css in lanes_of(policies)
-    )
-    return f'<p class="legend rows">{names}</p>' if names else ""
+    return _legend(((css, label) for label, css in lanes_of(policies)), css="legend rows")
 
 
 def _cache_legend(policy: PolicyResult, css: dict[str, str]) -> str:
-    used = policy.usage
-    kinds = (("read", used.cache_read), ("write", used.cache_write), ("miss", used.input))
-    words = {"read": "read", "write": "written", "miss": "missed"}
-    parts = "".join(
-        f'<span><i class="{kind}"></i>{words[kind]} {100 * amount / max(1, used.prompt):.1f}%</span>'
-        for kind, amount in kinds
-    )
-    name = f'<b class="{css[policy.policy]}">{escape(policy.policy)}</b>'
-    return f'<p class="legend">{name}{parts}</p>'
+    parts = [
+        (kind, f"{word} {100 * amount / max(1, policy.usage.prompt):.1f}%")
+        for kind, word, amount in cache_parts(policy.usage)
+    ]
+    return _legend(parts, f'<b class="{css[policy.policy]}">{escape(policy.policy)}</b>')
 
 
 def _layers(policies: Sequence[PolicyResult]) -> str:
     rows = [
-        f"<tr><td>{escape(layer_name(layer))}</td><td class=words>{escape(policy.policy)}</td>"
-        f"<td>{times}</td><td>{tokens_text(saved) if saved else '–'}</td></tr>"
+        (escape(layer_name(layer)), escape(policy.policy), str(times), _saved(saved))
         for policy in policies
         for layer, (times, saved) in policy.layers.items()
         if layer != "recorder"
     ]
-    if not rows:
-        return ""
-    head = "<tr><th>layer</th><th class=words>policy</th><th>acted</th><th>tokens saved</th></tr>"
-    return f'<h3>What each layer did</h3><div class="scroll"><table>{head}{"".join(rows)}</table></div>'
+    table = _table(("layer", "policy", "acted", "tokens saved"), rows, words=(1,))
+    return f"<h3>What each layer did</h3>{table}" if rows else ""
+
+
+def _saved(tokens: int) -> str:
+    return f"{'−' if tokens < 0 else ''}{tokens_text(abs(tokens))}" if tokens else "–"
 
 
 def _actions(policies: Sequence[PolicyResult]) -> str:
-    rows: list[str] = []
+    rows: list[tuple[str, ...]] = []
     for policy in policies:
         for number, request in enumerate(policy.requests, 1):
             told = [(layer_name(a.layer), a.description, a.tokens_saved) for a in request.actions]
             told += [("re-read", f"{r.kind}: {r.what}", -r.tokens) for r in request.rereads]
             told += [("own call", call.purpose, -call.usage.total) for call in request.calls]
             for layer, words, saved in told:
-                sign = "−" if saved < 0 else ""
-                amount = f"{sign}{tokens_text(abs(saved))}" if saved else "–"
-                rows.append(
-                    f"<tr><td>{number}</td><td class=words>{escape(policy.policy)}</td>"
-                    f"<td class=words>{escape(layer)}</td><td class=words>{escape(words[:300])}</td>"
-                    f"<td>{amount}</td></tr>"
-                )
+                shown = map(escape, (policy.policy, layer, words[:300]))
+                rows.append((str(number), *shown, _saved(saved)))
     if not rows:
         return ""
+    heads = ("request", "policy", "what", "how", "tokens saved")
     more = f"<p class=sub>{len(rows) - MOST_ACTIONS} more</p>" if len(rows) > MOST_ACTIONS else ""
-    head = (
-        "<tr><th>request</th><th class=words>policy</th><th class=words>what</th>"
-        "<th class=words>how</th><th>tokens saved</th></tr>"
-    )
-    return (
-        f"<details><summary>{len(rows)} actions, one by one</summary>"
-        f'<div class="scroll"><table>{head}{"".join(rows[:MOST_ACTIONS])}</table></div>{more}</details>'
-    )
+    table = _table(heads, rows[:MOST_ACTIONS], words=(1, 2, 3))
+    return _folded(f"{len(rows)} actions, one by one", table + more)
+
+
+def _folded(summary: str, details: str) -> str:
+    return f"<details><summary>{summary}</summary>{details}</details>"
 
 
 def _skipped(result: ReplayResult) -> str:
-    if not result.skipped:
-        return ""
-    rows = "".join(
-        f"<tr><td>{escape(entry.where)}</td><td class=words>{escape(entry.reason)}</td></tr>"
-        for entry in result.skipped
-    )
-    many = "place" if len(result.skipped) == 1 else "places"
-    return (
-        f"<details><summary>{len(result.skipped)} {many} in the file not used as recorded</summary>"
-        '<div class="scroll"><table><tr><th>where</th><th class=words>why</th></tr>'
-        f"{rows}</table></div></details>"
-    )
+    rows = [(escape(entry.where), escape(entry.reason)) for entry in result.skipped]
+    many = f"{_many(len(rows), 'place')} in the file not used as recorded"
+    return _folded(many, _table(("where", "why"), rows, words=(1,))) if rows else ""
 
 
 def _footer(results: Sequence[ReplayResult]) -> str:

@@ -4,8 +4,9 @@ prints. Nothing here touches files or clocks.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from lamina.messages import Json, Usage
 from lamina.replay.recording import Recording, SkippedPart
@@ -87,11 +88,8 @@ class PolicyResult:
     @property
     def background(self) -> dict[str, tuple[int, float]]:
         """Number of calls besides the conversation's own and dollars, by purpose; in `cost` too."""
-        sums: dict[str, tuple[int, float]] = {}
-        for call in (call for request in self.requests for call in request.calls):
-            calls, dollars = sums.get(call.purpose, (0, 0.0))
-            sums[call.purpose] = (calls + 1, dollars + call.cost)
-        return sums
+        calls = (call for request in self.requests for call in request.calls)
+        return _summed((call.purpose, call.cost) for call in calls)
 
     @property
     def max_context(self) -> int:
@@ -109,12 +107,20 @@ class PolicyResult:
     @property
     def layers(self) -> dict[str, tuple[int, int]]:
         """Number of actions and tokens saved, by layer."""
-        sums: dict[str, tuple[int, int]] = {}
-        for request in self.requests:
-            for action in request.actions:
-                times, saved = sums.get(action.layer, (0, 0))
-                sums[action.layer] = (times + 1, saved + action.tokens_saved)
-        return sums
+        actions = (action for request in self.requests for action in request.actions)
+        return _summed((action.layer, action.tokens_saved) for action in actions)
+
+
+_Amount = TypeVar("_Amount", int, float)
+
+
+def _summed(pairs: Iterable[tuple[str, _Amount]]) -> dict[str, tuple[int, _Amount]]:
+    """By name, how often it comes and how much that is together."""
+    sums: dict[str, tuple[int, _Amount]] = {}
+    for name, amount in pairs:
+        times, total = sums.get(name, (0, 0))
+        sums[name] = (times + 1, total + amount)
+    return sums
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,43 +176,38 @@ def merged(results: Sequence[ReplayResult]) -> list[PolicyResult]:
 
 def report_json(result: ReplayResult) -> Json:
     """The object for one file. Sums that the recording doesn't carry are null."""
-    recorded = result.recorded
     return {
         "file": result.file,
         "format": result.format,
         "requests": result.requests,
         "skipped": [{"where": s.where, "reason": s.reason} for s in result.skipped],
-        "recorded": {
-            "input": recorded.input if recorded else None,
-            "cache_read": recorded.cache_read if recorded else None,
-            "cache_write": recorded.cache_write if recorded else None,
-            "output": recorded.output if recorded else None,
-        },
+        "recorded": _counts(result.recorded),
         "policies": {policy.policy: _policy_json(policy) for policy in result.policies},
     }
 
 
+def _counts(usage: Usage | None) -> Json:
+    kinds = ("input", "cache_read", "cache_write", "output")
+    return {kind: getattr(usage, kind, None) for kind in kinds}
+
+
 def _policy_json(result: PolicyResult) -> Json:
-    usage, rereads = result.usage, result.rereads
+    rereads, told = result.rereads, result.background
     value: Json = {
-        "input": usage.input,
-        "cache_read": usage.cache_read,
-        "cache_write": usage.cache_write,
-        "output": usage.output,
+        **_counts(result.usage),
         "cost": round(result.cost, 6),
         "max_context": result.max_context,
         "overflows": result.overflows,
         "rereads": {"count": len(rereads), "tokens": sum(reread.tokens for reread in rereads)},
         "prices": list(result.prices),
         "price_guessed": result.guessed_price,
-    }
-    told = result.background
-    value["background"] = {
-        "calls": sum(calls for calls, _ in told.values()),
-        "cost": round(sum(dollars for _, dollars in told.values()), 6),
-        "purposes": {
-            purpose: {"calls": calls, "cost": round(dollars, 6)}
-            for purpose, (calls, dollars) in told.items()
+        "background": {
+            "calls": sum(calls for calls, _ in told.values()),
+            "cost": round(sum(dollars for _, dollars in told.values()), 6),
+            "purposes": {
+                purpose: {"calls": calls, "cost": round(dollars, 6)}
+                for purpose, (calls, dollars) in told.items()
+            },
         },
     }
     if result.policy == "none":

@@ -233,23 +233,16 @@ class _ReplayedThread:
         if rereads:
             more = self._prompt.send(request.time, life, CALL_TOKENS)
             usage, paid = usage + more, paid + cost(more, price)
-        calls = [replace(c, cost=cost(c.usage, books.price(c.model))) for c in calls]
-        usage = sum((call.usage for call in calls), usage)
-        paid += sum(call.cost for call in calls)
-        return RequestFigures(
-            request.time,
-            self._prompt.tokens,
-            usage,
-            paid,
-            request.thread,
-            actions,
-            rereads,
-            tuple(calls),
-        )
+        sent_and_paid = (request.time, self._prompt.tokens, usage, paid)
+        figures = RequestFigures(*sent_and_paid, request.thread, actions, rereads)
+        return self._charged(figures, calls)
 
     def leave(self, figures: RequestFigures, forks: Sequence[Fork]) -> RequestFigures:
         """The thread's last request, with what was done after its answer."""
-        calls = self._side_tasks(forks)
+        return self._charged(figures, self._side_tasks(forks))
+
+    def _charged(self, figures: RequestFigures, calls: Sequence[OwnCall]) -> RequestFigures:
+        """A request with calls of the policy's own, and what they cost."""
         calls = [replace(c, cost=cost(c.usage, self._books.price(c.model))) for c in calls]
         usage = sum((call.usage for call in calls), figures.usage)
         paid = figures.cost + sum(call.cost for call in calls)

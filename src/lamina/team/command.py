@@ -10,22 +10,20 @@ import sys
 import time
 from collections.abc import Generator
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lamina.cli.options import add_verb, begin_group, command, config_of, count, flag, optional
 from lamina.cli.terminal import harmless, moment, note, out, out_json, plural, print_diff, table
+from lamina.config import Config
 from lamina.errors import LaminaError, UsageError
 from lamina.events import quiet
 from lamina.memory import diff_text, open_store, team_folder, team_is_on
+from lamina.ports import MemoryStore
 from lamina.team import serving
 from lamina.team.entries import sha256
 from lamina.team.joined import Clash, Joined, Place, Progress, repository_of
 from lamina.team.remote import Remote, TeamRefused, checked_url
 from lamina.team.sync import TEAM, Pulled, Pushed, TeamSync
-
-if TYPE_CHECKING:
-    from lamina.config import Config
-    from lamina.ports import MemoryStore
 
 EXAMPLES = """
 lamina team join https://team.acme.org   asks for the token, or takes LAMINA_TEAM_TOKEN

@@ -9,12 +9,9 @@ import string
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import chain
-from typing import TYPE_CHECKING
 
 from lamina.memory import INDEX, LARGEST, leaks_in, pointers_of, read_topic, why_bad_name
-
-if TYPE_CHECKING:
-    from lamina.secrets import Rules
+from lamina.secrets import Rules
 
 LARGEST_FILE = 250_000  # bytes
 LARGEST_BODY = 200_000  # bytes; a larger file travels alone

@@ -9,7 +9,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from lamina.errors import Conflict, GateRefused, UsageError
 from lamina.memories import Change, Memory, Note, Proposal
@@ -25,13 +24,11 @@ from lamina.memory import (
     with_pointers,
     without_pointer,
 )
+from lamina.ports import MemoryStore
 from lamina.team.entries import EMPTY, Entry, lines_of, sha256, why_not_shared, with_lines
 from lamina.team.joined import Place, Progress, noted
 from lamina.team.remote import News, Remote, TeamMoved, TeamRefused, batches
 from lamina.text.wording import content_stems
-
-if TYPE_CHECKING:
-    from lamina.ports import MemoryStore
 
 _TRIES = 3
 TEAM = "team/"

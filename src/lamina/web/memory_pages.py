@@ -12,18 +12,16 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from itertools import groupby, islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from markupsafe import Markup
 
 from lamina.cli import memory, memory_history
 from lamina.errors import Conflict, GateRefused, UsageError
 from lamina.memories import MEMORY_TYPES, Commit, Memory, Outcome
+from lamina.ports import MemoryHistory, MemoryStore
 from lamina.web.pages import LONGEST, Project, Screen, done, one_line, render
 from lamina.web.server import Answer, Asked, NotThere
-
-if TYPE_CHECKING:
-    from lamina.ports import MemoryHistory, MemoryStore
 
 _A_PAGE = 100  # memories
 FOUND = 12  # as many as a person reads before typing on

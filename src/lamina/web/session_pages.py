@@ -10,7 +10,7 @@ from collections import Counter
 from contextlib import suppress
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lamina.agents.roster import Card, ledger_path, look, read_cards
 from lamina.cache.spend import Spend
@@ -18,12 +18,10 @@ from lamina.cli import agents, context, sessions, spend, transcript
 from lamina.errors import LaminaError
 from lamina.ledger import log, spans
 from lamina.ledger.record import Ledger
+from lamina.messages import Json
 from lamina.web.memory_pages import on_page
 from lamina.web.pages import LONGEST, Project, Screen
 from lamina.web.server import Asked, NotThere
-
-if TYPE_CHECKING:
-    from lamina.messages import Json
 
 _A_PAGE = 40  # sessions
 _CALLS = 100  # requests on a page
