@@ -143,7 +143,7 @@ class Memory:
         name: str = "",
         description: str = "",
         said_by: str = "user",
-        typed: Sequence[str] = (),
+        typed: str | Iterable[str] = (),
         allow_secret: bool = False,
     ) -> Outcome:
         """Save a memory; `decision` of the outcome says whether it was accepted or waits in the inbox.
@@ -157,7 +157,7 @@ class Memory:
 
         proposal = proposed(
             text,
-            type=type or ("user" if self._users else "project"),
+            type=type or ("user" if self._users and said_by != "program" else "project"),
             name=name,
             description=description,
             store=self._store,
@@ -274,12 +274,15 @@ class Memory:
 
     # ----
 
-    def _with_evidence(self, proposal: Proposal, typed: Sequence[str]) -> Proposal:
+    def _with_evidence(self, proposal: Proposal, typed: str | Iterable[str]) -> Proposal:
         """What a model wants kept, with the typed sentences that bear it out."""
         from lamina.tools.memory_guard import evidence_for
 
-        entries = [_typed_entry(words) for words in typed]
-        self._typed = {entry["uuid"]: words for entry, words in zip(entries, typed, strict=True)}
+        messages = [typed] if isinstance(typed, str) else list(typed or ())
+        if wrong := [one for one in messages if not isinstance(one, str)]:
+            raise UsageError(f"`typed` can't hold a {type(wrong[0]).__name__}: give texts.")
+        entries = [_typed_entry(words) for words in messages]
+        self._typed = {entry["uuid"]: words for entry, words in zip(entries, messages, strict=True)}
         claim = f"{proposal.name}\n{proposal.description}\n{proposal.body}"
         users_word = proposal.type in ("user", "feedback")
         evidence = evidence_for(claim, entries, "", users_word=users_word)
