@@ -16,15 +16,15 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from lamina.local.extractor import extract
 from lamina.memories import Proposal, Verdict
 from lamina.memory import in_their_words
-from lamina.memory.gate import GateContext, decide
+from lamina.memory.gate import GateContext, days_named, decide
 from lamina.text.own_words import typed_sentences
-from lamina.wiring import days_named
 
 ROOT = Path(__file__).resolve().parent.parent
 DATA = Path(os.environ.get("LAMINA_DATA") or ROOT.parent / "shared" / "data")
@@ -242,7 +242,7 @@ def _gate_for(messages: Talk) -> GateContext:
         origin_text=lambda _, entry: said[int(entry)],
         before=lambda _, entry: [block for one in said[: int(entry)] for block in one],
         whole=lambda _: [block for one in said for block in one],
-        dates=lambda quote, _, entry: days_named(quote, times[int(entry)].replace("Z", "+00:00")),
+        dates=partial(days_named, lambda _, entry: times[int(entry)].replace("Z", "+00:00")),
     )
 
 

@@ -23,7 +23,7 @@ from bench.trust_forged import ORIGINS, Try, context_of, entries_of, evidences, 
 from lamina.errors import GateRefused
 from lamina.layers.dream.fork import review
 from lamina.layers.dream.plan import DreamPlanner, carry_out
-from lamina.layers.extraction.evidence import NewWords
+from lamina.layers.extraction.fork import NewWords
 from lamina.memories import Evidence, Proposal
 from lamina.memory import in_their_words
 from lamina.memory.file_store import FileStore

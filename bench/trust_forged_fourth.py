@@ -37,7 +37,7 @@ from bench.trust_forged import (
 )
 
 from lamina.integrations.mcp_calls import Calls
-from lamina.layers.extraction.evidence import NewWords
+from lamina.layers.extraction.fork import NewWords
 from lamina.memories import Evidence, Proposal
 from lamina.memory.file_store import FileStore
 from lamina.memory.topics import new_topic

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 
-from lamina.cache.account import ASIDE, LIFE, LONG_LIFE, SHORT_LIFE, Account, Rates, rates, saves
+from lamina.cache.account import ASIDE, LIFE, LONG_LIFE, SHORT_LIFE, Account, Rates, rates
 from lamina.cache.guard import Guard
 from lamina.cache.prices import FREE_PREFIXES, price_of
 from lamina.cache.spend import Spend
@@ -136,7 +136,7 @@ class State:
     purpose: Purpose = "main"
     guard: Guard = field(default_factory=Guard)
     account: Account = field(default_factory=Account)  # what the layers saved so far
-    priced: tuple[tuple[str, Capabilities, Config], Rates | None] | None = None  # last
+    priced: tuple[tuple[str, Capabilities, Config], Rates] | None = None  # last
     listeners: list[Emit] = field(default_factory=list[Emit])
     events: list[Event] = field(default_factory=list[Event])  # of this turn
     queue: list[tuple[str, Origin]] = field(default_factory=list[tuple[str, Origin]])
@@ -215,12 +215,13 @@ class State:
 
     def balance(self) -> Account | None:
         """What the layers have saved so far, up to date; None where no cache is billed."""
+        if self.deps.model.capabilities.cache == "none":
+            return None
         model = str((self.ledger.projection.frame or {}).get("model") or "")
         of = model, self.deps.model.capabilities, self.config
         if self.priced is None or self.priced[0] != of:
             self.priced = of, rates(*of[:2], self.config.table("prices"))
-        found = self.priced[1]
-        return self.account.follow(self.ledger.entries, found) if found is not None else None
+        return self.account.follow(self.ledger.entries, self.priced[1])
 
     @property
     def weight(self) -> float:
@@ -237,11 +238,13 @@ class State:
 
     @property
     def thrifty(self) -> bool:
-        """Whether background work waits until a call of the model is worth its price."""
-        if self.config.str("model").startswith(FREE_PREFIXES):
+        """Whether background work waits until a call of the model is worth its price. One that costs
+        nothing is asked whenever there is something to do."""
+        name = self.deps.model.name
+        if name == "none" or self.config.str("model").startswith(FREE_PREFIXES):
             return False
-        prices = self.config.table("prices")
-        return saves(self.config.str("background.profile"), self.deps.model.name, prices)
+        saving = self.config.str("background.profile") == "saving"
+        return saving and price_of(name, self.config.table("prices")).input > 0
 
     @property
     def kept_for(self) -> int:

@@ -111,7 +111,9 @@ async def _call(state: State) -> Response:
     """One request and its answer, booked; nothing of the answer is recorded yet."""
     request = _request(state)
     capabilities, clock = state.capabilities, state.deps.clock
-    state.guard.before(request, clock.now(), capabilities)
+    guarded = capabilities.cache != "none"
+    if guarded:
+        state.guard.before(request, clock.now(), capabilities)
     blocks, hash_ = state.ledger.fingerprint()
     state.ledger.append(
         edits.request(state.ledger.head, hash_, state.purpose, blocks, state.ledger.tokens())
@@ -129,7 +131,7 @@ async def _call(state: State) -> Response:
     response = await state.deps.model.complete(request, listen)
     state.book(request, response, started)
     microcompact.book_cleared(state, response)
-    if broke := state.guard.after(request, response, clock.now(), capabilities):
+    if guarded and (broke := state.guard.after(request, response, clock.now(), capabilities)):
         state.emit(broke)
         state.ledger.append(edits.event(broke.to_json()))
     state.last_usage = response.usage

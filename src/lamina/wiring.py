@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
-from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
@@ -18,11 +18,10 @@ from lamina.cache import lifetime
 from lamina.cache.spend import Spend
 from lamina.config import Config
 from lamina.errors import LaminaError, UsageError
-from lamina.events import Emit, Event, MemoryUpdated, Warned
+from lamina.events import Emit, Warned
 from lamina.flags import Flags
-from lamina.ledger.edits import written_at
 from lamina.ledger.record import Ledger, Quotes
-from lamina.memory import GateContext, open_store
+from lamina.memory import GateContext, days_named, open_store
 from lamina.messages import Json
 from lamina.ports import (
     Ask,
@@ -31,6 +30,7 @@ from lamina.ports import (
     Hooks,
     MemoryStore,
     Model,
+    NoHooks,
     Permit,
     SystemClock,
     Tool,
@@ -38,7 +38,6 @@ from lamina.ports import (
 from lamina.recall.memory_index import MemoryIndex, headed_memories
 from lamina.recall.transcripts import claude_folders, headed_messages, transcript_indexes
 from lamina.state import Deps
-from lamina.text.dates import find_dates
 from lamina.tools import files
 from lamina.tools.bash import for_commands
 from lamina.tools.functions import by_command, web_fetch, web_search
@@ -262,40 +261,22 @@ def make_memory(
     """The project's memory, its directory made; None where it is off or has no place."""
     if not config.bool("memory.enabled"):
         return None
-
     quotes = Quotes(transcript.parent, transcript.stem, ledger)
 
-    def pass_on(event: Event) -> None:
-        # Layers 5 and 6 write many files and report them once, at their end.
-        if not (isinstance(event, MemoryUpdated) and event.writer in ("extraction", "dream")):
-            emit(event)
-
+    small = config.str("small_model") != "none"
     try:
         gate = GateContext(
             origin_text=quotes.origin_text,
             before=quotes.before,
             whole=quotes.whole,
-            dates=lambda quote, session, entry: days_named(quote, quotes.when(session, entry)),
-            said_at=lambda session, entry: written_at({"ts": quotes.when(session, entry)}),
-            reader=read
-            if config.bool("memory.reader") and config.str("small_model") != "none"
-            else None,
+            dates=partial(days_named, quotes.when),
+            said_at=quotes.said_at,
+            reader=read if config.bool("memory.reader") and small else None,
         )
-        return open_store(config, pass_on, gate=gate, in_session=True, now=now)
+        return open_store(config, emit, gate=gate, in_session=True, now=now)
     except LaminaError as error:
         emit(Warned(f"Memory is off: {error}"))
         return None
-
-
-def days_named(quote: str, stamp: str) -> list[str]:
-    """The days that a quote names, in a row, from the day on which it was said."""
-    try:
-        said = datetime.fromisoformat(stamp)
-    except ValueError:
-        return []
-    days = {said.date(), said.astimezone().date()}  # as recorded, and as the user's clock showed
-    runs = (" ".join(one.day.isoformat() for one in find_dates(quote, day)) for day in days)
-    return [run for run in runs if run]
 
 
 def _add_memory_tools(
@@ -346,7 +327,7 @@ def _make_hooks(
         functions = list(cast("Sequence[Any]", given)) if several else [given]
         chosen.setdefault(name, []).extend(FunctionHook(function) for function in functions)
     session: Json = {"session_id": transcript.stem, "transcript_path": str(transcript)}
-    return HookSet(chosen, config.project, emit, os.environ, session)
+    return HookSet(chosen, config.project, emit, os.environ, session) if chosen else NoHooks()
 
 
 def sandbox_profile(config: Config) -> Literal["full", "workspace", "read-only"]:

@@ -10,7 +10,7 @@ from datetime import UTC, date, datetime
 
 import pytest
 
-from lamina.layers.extraction.evidence import take_evidence
+from lamina.layers.extraction.fork import take_evidence
 from lamina.local.extractor import extract
 from lamina.text.asks import asks_to_forget, find_order, told, wishes_in
 from lamina.text.claims import statements

@@ -21,7 +21,7 @@ from lamina import prompts
 from lamina.cli.chat_events import line_of
 from lamina.events import Event, LayerFailed, MemoryUpdated, PermissionRefused, Warned
 from lamina.layers import extraction
-from lamina.layers.extraction.evidence import NewWords, take_evidence
+from lamina.layers.extraction.fork import NewWords, take_evidence
 from lamina.ledger import edits, log
 from lamina.memory.file_store import FileStore
 from lamina.messages import Usage

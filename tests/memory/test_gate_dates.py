@@ -7,8 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from lamina.memories import Evidence, Proposal
-from lamina.memory.gate import GateContext, decide
-from lamina.wiring import days_named
+from lamina.memory.gate import GateContext, days_named, decide
 
 SAID = "The shop goes live on Friday."
 
@@ -56,7 +55,7 @@ def test_two_dates_stay_with_what_they_were_said_of(
     kind: str, form: str, first: int, second: int
 ) -> None:
     said = "Remember: we freeze everything tomorrow and ship the shop Friday."
-    days = days_named(said, "2026-11-18T12:00:00+00:00")
+    days = days_named(lambda *_: "2026-11-18T12:00:00+00:00", said, "s", "1")
     assert days == ["2026-11-19 2026-11-20"]
     one, other = (
         form.format(said=word, day=f"2026-11-{day}")

@@ -68,10 +68,8 @@ class Rates:
 
 def rates(
     model: str, able: Capabilities, prices: Mapping[str, Mapping[str, Any]] | None = None
-) -> Rates | None:
-    """The rates of a model; None where nothing is cached, or nobody says at what price."""
-    if able.cache == "none":
-        return None
+) -> Rates:
+    """The rates of a model that has a cache."""
     long = able.cache == "anthropic" and able.cache_ttl > 300
     plain = Rates(write=1.0 if able.cache == "openai" else 2.0 if long else 1.25)
     price = price_of(model, prices) if model else None
@@ -85,12 +83,6 @@ def rates(
         able.cache_ttl,
         max(price.cache_write_1h / price.input, 1.0),
     )
-
-
-def saves(profile: str, model: str, prices: Mapping[str, Mapping[str, Any]] | None = None) -> bool:
-    """Whether background work waits until a call is worth its price. A model that costs nothing is
-    asked whenever there is something to do."""
-    return profile == "saving" and model != "none" and price_of(model, prices).input > 0
 
 
 def keep_warm_after(life: float) -> float:

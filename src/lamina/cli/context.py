@@ -72,8 +72,9 @@ def state_of(config: Config, session: str, ledger: Ledger) -> Json:
     model = str((ledger.projection.frame or {}).get("model") or config.str("model"))
     able, window = _limits(config, model, int(ledger.state(LIFE, 0)))
     first = replace(able, cache_ttl=SHORT_LIFE) if able.cache_choice else able
-    price = rates(model, first, config.table("prices"))
-    account = Account().follow(ledger.entries, price) if price is not None else None
+    account = None
+    if able.cache != "none":
+        account = Account().follow(ledger.entries, rates(model, first, config.table("prices")))
     return {
         "session": session,
         "model": model,

@@ -27,7 +27,15 @@ from lamina.ledger.places import slug
 from lamina.ledger.record import Quotes
 from lamina.memories import BlamedLine, Commit, MemoryType, Outcome, Proposal
 from lamina.memories import Memory as StoredMemory
-from lamina.memory import GateContext, blame, canonical_root, known_lines, open_store, proposed
+from lamina.memory import (
+    GateContext,
+    blame,
+    canonical_root,
+    days_named,
+    known_lines,
+    open_store,
+    proposed,
+)
 from lamina.messages import Origin
 from lamina.ports import MemoryStore
 
@@ -101,7 +109,7 @@ class Memory:
         gate = GateContext(
             origin_text=self._origin_text,
             whole=self._quotes.whole,
-            dates=self._dates,
+            dates=partial(days_named, self._when),
             said_at=lambda session, entry: edits.written_at({"ts": self._when(session, entry)}),
         )
         self._store: MemoryStore = open_store(self._config, on_event or quiet, gate=gate)
@@ -298,11 +306,6 @@ class Memory:
         if entry in self._typed:
             return datetime.now(UTC).isoformat()
         return self._quotes.when(session, entry)
-
-    def _dates(self, quote: str, session: str, entry: str) -> list[str]:
-        from lamina.wiring import days_named
-
-        return days_named(quote, self._when(session, entry))
 
     def _recall_index(self) -> MemoryIndex:
         from lamina.recall.memory_index import MemoryIndex

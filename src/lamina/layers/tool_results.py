@@ -13,7 +13,7 @@ import hashlib
 import re
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
@@ -57,10 +57,11 @@ def fold(state: State) -> None:
     if not state.served or not state.flags.on(FOLDS):
         return
     entries, projection = state.ledger.entries, state.ledger.projection
-    view = state.folding
+    view, fresh, least = state.folding, state.ledger.seen + 1, state.flags.value("folds.least")
+    if view is None and not _worth_reading(projection.rows_of(fresh, len(entries)), least):
+        return
     if view is None or view.entries is not entries:  # a new process, or the recorder went back
-        view = state.folding = FoldedView(entries, Folding(state.flags.value("folds.least")))
-    fresh = state.ledger.seen + 1
+        view = state.folding = FoldedView(entries, Folding(least))
     items: list[tuple[str, int, Block]] = []
     needs: dict[tuple[str, int], list[tuple[str, int]]] = {}
     for row in projection.rows_of(view.until, len(entries)):
@@ -92,6 +93,15 @@ def fold(state: State) -> None:
     view.until = len(entries)
     what = f"{len(items)} block{'s' * (len(items) > 1)} folded into what the view says already"
     state.emit(LayerActed(FOLDS, what, before - projection.tokens, len(items)))
+
+
+def _worth_reading(fresh: Iterable[Row], least: int) -> bool:
+    """Could any of these be folded? In a talk without tools nothing need be known of the lines."""
+    return any(
+        row.block.get("type") == "tool_result" or len(row.block.get("text") or "") >= least
+        for row in fresh
+        if row.role == "user"
+    )
 
 
 def _may_fold(state: State, view: FoldedView, row: Row, entry: Json) -> bool:

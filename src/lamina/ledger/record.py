@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 from lamina.errors import EditRefused, LedgerError
-from lamina.ledger import Places, Shared, joining, log, tokens
+from lamina.ledger import Places, Shared, edits, joining, log, tokens
 from lamina.ledger.places import failing_as, open_private, private_folder
 from lamina.ledger.view import Projection
 from lamina.messages import (
@@ -409,6 +409,10 @@ class Quotes:
         """The time of an entry as it was recorded; "" for one that nobody has."""
         entries, at = self._find(session, entry)
         return str(entries[at].get("ts") or "") if at >= 0 else ""
+
+    def said_at(self, session: str, entry: str) -> float:
+        """The same in seconds; 0.0 if nobody knows."""
+        return edits.written_at({"ts": self.when(session, entry)})
 
     def _find(self, session: str, entry: str) -> tuple[Sequence[Json], int]:
         if self._live is not None and session == self._session:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from lamina.memory.evidence import is_plain_confirmation
     from lamina.memory.file_store import open_agent_store, open_store, sync_team
     from lamina.memory.forgetting import and_kept_away, holds, not_forgotten
-    from lamina.memory.gate import GateContext
+    from lamina.memory.gate import GateContext, days_named
     from lamina.memory.history import HistoryDamaged
     from lamina.memory.index import (
         ADVISED_LINE,
@@ -106,7 +106,7 @@ _NAMES = {
     "evidence": "is_plain_confirmation",
     "file_store": "open_agent_store open_store sync_team",
     "forgetting": "and_kept_away holds not_forgotten",
-    "gate": "GateContext",
+    "gate": "GateContext days_named",
     "history": "HistoryDamaged",
     "index": (
         "ADVISED_LINE INDEX LOADED_BYTES LOADED_LINES Pointer files_named is_index joined_lines "

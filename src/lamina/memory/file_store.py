@@ -247,7 +247,8 @@ def open_store(
     else:
         claim(place)
     team = team_is_on(config, place.state)
-    emit = _shared(emit, config) if team and config.bool("team.sync") else emit
+    shared = team and config.bool("team.sync")
+    emit = _reported(emit, config, in_session=in_session, shared=shared)
     rules = dataclasses.replace(
         gate or GateContext(),
         team=team,
@@ -269,13 +270,16 @@ def open_store(
     )
 
 
-def _shared(emit: Emit, config: Config) -> Emit:
-    """What is written to team/ here goes to the team soon after."""
+def _reported(emit: Emit, config: Config, *, in_session: bool, shared: bool) -> Emit:
+    """What is written is told, and what is written to team/ here goes to the team soon after. In a
+    session, layers 5 and 6 write many files and tell of them once, at their end."""
 
     def pass_on(event: Event) -> None:
-        emit(event)
-        written = event.files if isinstance(event, MemoryUpdated) and event.writer != "team" else ()
-        if any(path.startswith("team/") for path in written):
+        writer = event.writer if isinstance(event, MemoryUpdated) else ""
+        if not (in_session and writer in ("extraction", "dream")):
+            emit(event)
+        written = event.files if isinstance(event, MemoryUpdated) and writer != "team" else ()
+        if shared and any(path.startswith("team/") for path in written):
             _sync(config, "--soon")
 
     return pass_on

@@ -11,6 +11,7 @@ import math
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from lamina.memories import (
@@ -29,6 +30,7 @@ from lamina.memory.removal import Saying, clauses, still_said, taken_back
 from lamina.messages import Origin
 from lamina.text import wording
 from lamina.text.claims import no_statement, order_heard
+from lamina.text.dates import find_dates
 from lamina.text.likeness import tells_apart
 from lamina.text.origins import hidden_character, speaks_as_system, tells_of_code, typed_parts
 
@@ -64,6 +66,17 @@ def nothing_vouched(_path: str) -> str:
 
 def _says_nothing(_line: str) -> bool:
     return False
+
+
+def days_named(when: Callable[[str, str], str], quote: str, session: str, entry: str) -> list[str]:
+    """The days that a quote names, in a row, from the day on which its entry was said by `when`."""
+    try:
+        said = datetime.fromisoformat(when(session, entry))
+    except ValueError:
+        return []
+    days = {said.date(), said.astimezone().date()}  # as recorded, and as the user's clock showed
+    runs = (" ".join(one.day.isoformat() for one in find_dates(quote, day)) for day in days)
+    return [run for run in runs if run]
 
 
 @dataclass(frozen=True, slots=True)

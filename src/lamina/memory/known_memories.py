@@ -387,6 +387,8 @@ class KnownMemories:
 
     def _begin(self) -> None:
         self._begun = True
+        if not self._scanner.has_index:
+            return
         with contextlib.suppress(IndexBroken):
             self._keys, amounts = self._scanner.index.wordings()
             self._neighbours.expect_all(self._keys, amounts)

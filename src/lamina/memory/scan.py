@@ -145,11 +145,17 @@ class Scanner:
 
     def __init__(self, files: Beneath, database: Path | None = None) -> None:
         self._files = files
+        self._database = database
         self._index = HeaderIndex(database)
 
     @property
     def index(self) -> HeaderIndex:
         return self._index
+
+    @property
+    def has_index(self) -> bool:
+        """Did anybody write the derived index yet?"""
+        return self._database is not None and self._database.exists()
 
     def close(self) -> None:
         self._index.close()

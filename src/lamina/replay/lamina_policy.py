@@ -30,6 +30,7 @@ from lamina.conversation.thread import NO_RESULT, Conversation, UnaskedModel
 from lamina.errors import LaminaError
 from lamina.events import Event, LayerActed, LayerFailed
 from lamina.layers import compaction, extraction, notes, pauses
+from lamina.layers.extraction.fork import NewWords, cheaper_apart, directive_for, told
 from lamina.ledger import Shared, edits
 from lamina.ledger.record import Ledger
 from lamina.ledger.tokens import capabilities
@@ -281,15 +282,15 @@ class _LayeredThread:
     def _extract(self, at: float) -> None:
         ledger, deps = self.state.ledger, self.state.deps
         entries = extraction.after_cursor(ledger)
-        words = extraction.NewWords.of(entries, deps.session_id)
+        words = NewWords.of(entries, deps.session_id)
         calls = deps.config.int("extraction.max_calls")
-        directive = extraction.directive_for(words, str(deps.folder), "", calls)
+        directive = directive_for(words, str(deps.folder), "", calls)
         found = extraction.proposals(entries, deps.session_id, at)
         written = sum(len(f"{one.description}\n{one.body}".encode()) for one in found)
         closing = (0,) if found and not self.state.thrifty else ()
-        alone = f"{extraction.told(entries)}\n{directive}"
+        alone = f"{told(entries)}\n{directive}"
         self._talk.clock.move(at)
-        apart = extraction.cheaper_apart(self.state, alone)
+        apart = cheaper_apart(self.state, alone)
         asked = alone if apart else directive
         self.state.ledger.append(self.state.paid_for(asked, apart=apart))
         fork = Fork("extraction", len(asked.encode()), (written, *closing), at)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -19,39 +19,29 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import anyio.to_thread
 
-from lamina import prompts
 from lamina.cache.account import keep_warm_after
-from lamina.errors import GateRefused, InboxFull, ModelError, SaidAlready
+from lamina.errors import GateRefused, InboxFull, SaidAlready
 from lamina.events import LayerActed, MemoryUpdated, Warned
 from lamina.layers import fork_tools
-from lamina.layers.extraction.evidence import NewWords, Unwanted, any_typed, said_at, told
 from lamina.ledger import edits
-from lamina.ledger.record import Ledger
+from lamina.ledger.record import Ledger, blocks_of_entry
 from lamina.memories import Evidence, Outcome, Proposal, quoted_from
-from lamina.memory import (
-    edit_topic,
-    in_their_words,
-    manifest,
-    proposal_of,
-    read_topic,
-    team_is_on,
-    topic_at,
-)
+from lamina.memory import holds, in_their_words
 from lamina.messages import Json, as_object
-from lamina.secrets import secrets_in
 from lamina.state import State
-from lamina.tools.memory_guard import log_instead, taken_back
+from lamina.text import wording
+from lamina.text.asks import wishes_in
+from lamina.text.origins import split, typed_parts
+from lamina.tools.memory_guard import log_instead
 
 if TYPE_CHECKING:
     from lamina.ports import MemoryStore
-
 
 LAYER = "extraction"
 CURSOR = "extraction.cursor"
 BEGUN = "extraction.begun"  # state entry: [cursor, runs by the model from there that were cut off]
 _MOST_BEGUN = 2  # a process that ends again and again does not pay again and again
 MOST_FAILURES = 3  # in a row; then the rules serve, and the next run tries the model again
-_MOST_FILES = 30  # of one run; a fork that proposes more is doing what a text told it to
 OFFER = "extraction.offer"  # written by State.leave before anything leaves the view
 
 
@@ -159,6 +149,25 @@ def after_cursor(ledger: Ledger, upto: str = "") -> list[Json]:
     return [one for one in entries[_cursor(ledger) + 1 : last + 1] if one["kind"] == "message"]
 
 
+def any_typed(entries: Sequence[Json]) -> bool:
+    """Did the user say anything in these?"""
+    return any(
+        span.origin == "typed" and span.text.strip()
+        for entry in entries
+        for origin, text in blocks_of_entry(entry)
+        if origin == "typed"
+        for span in split(text)
+    )
+
+
+def said_at(entry: Json) -> datetime | None:
+    """When it was said, on the user's own clock: in the evening "tomorrow" is another day in UTC."""
+    try:
+        return datetime.fromisoformat(str(entry.get("ts"))).astimezone()
+    except (ValueError, OverflowError, OSError):
+        return None
+
+
 def begin(state: State) -> None:
     # Newest wins: a run that is going on takes this up as its one trailing run.
     state.trailing[LAYER] = str(state.ledger.head)
@@ -209,7 +218,7 @@ async def run(state: State, upto: str) -> Extracted:
         done.reason = "the agent wrote memory itself"
     else:
         state.ledger.append(edits.job(LAYER, "started", upto, failures=_failures(state)))
-        done = await _by_fork(state, store, entries) or await _by_rules(state, store, entries)
+        done = await _by_model(state, store, entries) or await _by_rules(state, store, entries)
     state.ledger.append(
         edits.state(CURSOR, upto), edits.job(LAYER, done.status, upto, **done.to_json())
     )
@@ -260,10 +269,7 @@ def _wrote_memory(entries: Sequence[Json], directory: Path, project: Path) -> bo
     return False
 
 
-# ---- with a model
-
-
-async def _by_fork(state: State, store: MemoryStore, entries: Sequence[Json]) -> Extracted | None:
+async def _by_model(state: State, store: MemoryStore, entries: Sequence[Json]) -> Extracted | None:
     """None where no model can be asked: none is set, it fails again and again, its money is spent,
     it was cut off twice by the process's end, or memory is not in files that it could write."""
     asked = state.deps.model.name != "none" and store.in_files
@@ -272,180 +278,23 @@ async def _by_fork(state: State, store: MemoryStore, entries: Sequence[Json]) ->
     begun = _begun(state)
     if begun >= _MOST_BEGUN:
         return None
+    from lamina.layers.extraction.fork import by_fork
+
     state.ledger.append(edits.state(BEGUN, [state.ledger.state(CURSOR, ""), begun + 1]))
-    done = Extracted(by="model")
-    words = NewWords.of(entries, state.deps.session_id)
-    calls = state.config.int("extraction.max_calls")
-    known = await anyio.to_thread.run_sync(_manifest, state, store, words)
-    team = state.flags.on("team") and team_is_on(state.config, store.state)
-    log = _log_of(state, store)
-    directive = directive_for(
-        words, str(store.directory), known, calls, team=team, daily=log is not None
-    )
-    ask = partial(
-        state.fork,
-        purpose="extraction",
-        permit=fork_tools.permit_for(state, store.directory, why_not),
-        max_calls=calls,
-        instead=fork_tools.tools_for(state, partial(_keep, store, words, done, log)),
-        ends_with=fork_tools.WRITING if state.thrifty else (),
-    )
-    alone = f"<conversation>\n{told(entries)}\n</conversation>\n\n{directive}"
-    apart = cheaper_apart(state, alone)
-    state.ledger.append(state.paid_for(alone if apart else directive, apart=apart))
-    result = await ask(alone if apart else directive, apart=apart)
-    if apart and result.error:
-        result = await ask(directive)
-    done.refused += result.refused
-    if result.stop == "refused" or result.too_long is not None:
-        # No money, or a window too small for it: the rules serve, unless something is done already.
-        return done if done.files or done.inbox else None
-    if result.error:
-        raise ModelError(result.error)
-    return done
+    return await by_fork(state, state.fork, store, entries)
 
 
-def cheaper_apart(state: State, prompt: str) -> bool:
-    """Is the small model, which sees what is new alone, cheaper than reading the conversation from
-    the cache? Where the cache would be lost soon, the reading also keeps it, which is worth more on
-    the average; it is a bet, and so paid out of what the session has saved."""
-    account = state.balance()
-    if account is None:
-        return False
-    now, life = state.deps.clock.now(), state.capabilities.cache_ttl
-    if state.kept_for and account.used_at + keep_warm_after(life) <= now <= account.warm_until:
-        return False
-    return state.cheaper_apart(prompt)
-
-
-def directive_for(
-    words: NewWords,
-    directory: str,
-    known: str,
-    calls: int,
-    *,
-    team: bool = False,
-    daily: bool = False,
-) -> str:
-    """What a fork is asked, given the files that it may already find."""
-    more = [name for name, on in (("extraction_daily", daily), ("extraction_team", team)) if on]
-    return prompts.load(
-        "extraction",
-        count=str(len(words.entries)),
-        directory=directory,
-        team="".join(f" {prompts.load(name)}" for name in more[:1]),
-        manifest=known or "(no files yet)",
-        calls=str(calls),
-        words=words.shown,
-    )
-
-
-def _log_of(state: State, store: MemoryStore) -> Callable[[], float] | None:
+def log_of(state: State, store: MemoryStore) -> Callable[[], float] | None:
     """The clock of the diary, where one is kept instead of memories."""
     return state.deps.clock.now if state.flags.on("daily_log") and store.in_files else None
 
 
-def why_not(path: str) -> str:
-    """Files of the memory directory that no fork writes."""
-    if path.rsplit("/", 1)[-1] == "MEMORY.md":
-        return "the lines of MEMORY.md are kept by themselves; write topic files only."
-    if path.startswith("logs/"):
-        return "the diary is the agent's own."
-    return "" if path.endswith(".md") else "memories are Markdown files, such as topic.md."
-
-
-def _keep(
-    store: MemoryStore,
-    words: NewWords,
-    done: Extracted,
-    log: Callable[[], float] | None,
-    path: str,
-    content: bytes,
-    before: bytes | None,
-) -> str:
-    """One file of the fork, on its way through the gate."""
-    rules = store.secret_rules
-    shown = secrets_in(path, path.upper(), rules=rules).mask(path)
-    if len(content) > 2 * store.max_bytes:  # the rest would only cost time
-        error = GateRefused(f"{shown}: {len(content):,} bytes are too many for a memory.")
-        done.turn_away(error)
-        raise error
-    text = content.decode("utf-8", "replace")
-    shown = secrets_in(text, shown, rules=rules).mask(shown)
-    strict = read_topic(path, content).type in ("user", "feedback")
-    body, evidence = words.evidence_for(text, strict=strict)
-    try:
-        if len(done.files) + len(done.inbox) >= _MOST_FILES:
-            raise GateRefused(f"{shown}: one look at a conversation keeps {_MOST_FILES} at most.")
-        if Unwanted(words.entries)(body, evidence):
-            raise GateRefused(f"{shown}: the user asked to forget this.")
-        data = words.dated(path, body.encode(), before, evidence)
-        data = _in_their_words(store, _proposed(words, path, data, evidence), data, before)
-        data = words.dated(path, data, before, evidence)  # theirs name days, too
-        proposal = _proposed(words, path, data, evidence)
-        if log is not None and (logged := _logged(store, proposal, before, log())):
-            return done.take(logged)
-        versions = topic_at(path, before), topic_at(path, data)
-        outcome = store.write_file(
-            path,
-            data,
-            writer="extraction",
-            base=before,
-            evidence=evidence,
-            takes_back=taken_back(*versions, words.entries, words.session),
-            session=words.session,
-            reason="extracted from the conversation",
-            pointer=True,
-        )
-    except GateRefused as error:
-        done.turn_away(error)
-        raise
-    return done.take(outcome)
-
-
-def _proposed(words: NewWords, path: str, data: bytes, evidence: Sequence[Evidence]) -> Proposal:
-    made = proposal_of(read_topic(path, data), "extraction", words.session)
-    return replace(made, evidence=tuple(evidence), reason="extracted from the conversation")
-
-
-def _in_their_words(
-    store: MemoryStore, proposal: Proposal, data: bytes, before: bytes | None
-) -> bytes:
-    """A file in the user's own sentences where the model's would keep it waiting."""
-    said = in_their_words(store, proposal, topic_at(proposal.path, before))
-    if said is proposal:
-        return data
-    return edit_topic(data, name=said.name, description=said.description, body=said.body)
-
-
-def _logged(
-    store: MemoryStore, proposal: Proposal, before: bytes | None, now: float
-) -> Outcome | None:
-    """What a file says beyond what it said, as an entry of the day's log."""
-    old = topic_at(proposal.path, before)
-    known = old.body.splitlines() if old is not None else []
-    body = "\n".join(line for line in proposal.body.splitlines() if line not in known)
-    return log_instead(store, replace(proposal, body=f"{body}\n"), now)
-
-
-def _manifest(state: State, store: MemoryStore, words: NewWords) -> str:
-    """The newest files; where there are too many, those that share words with what was said."""
-    most = state.config.int("memory.manifest_files")
-    newest = store.newest(most + 1)
-    if len(newest) <= most:
-        return manifest(newest, most)
-    found = [hit.memory for hit in store.search(words.shown, most)]
-    known = {memory.path for memory in found}
-    rest = [memory for memory in newest if memory.path not in known]
-    return manifest([*found, *rest], most)
-
-
-# ---- without one
+# ---- without a model
 
 
 async def _by_rules(state: State, store: MemoryStore, entries: Sequence[Json]) -> Extracted:
     session, now = state.deps.session_id, state.deps.clock.now()
-    daily = _log_of(state, store) is not None
+    daily = log_of(state, store) is not None
     # Aside: rules and judge take most of a second to load, and the user may be typing.
     save = partial(save_by_rules, store, entries, session, now, daily=daily)
     return await anyio.to_thread.run_sync(save)
@@ -474,6 +323,34 @@ def proposals(entries: Sequence[Json], session: str, now: float) -> list[Proposa
     found = extract(messages, now=datetime.fromtimestamp(now, UTC).astimezone(), session=session)
     unwanted = Unwanted(entries)
     return [one for one in found if not unwanted(f"{one.description}\n{one.body}", one.evidence)]
+
+
+class Unwanted:
+    """What the user asked to forget in these messages."""
+
+    def __init__(self, entries: Sequence[Json]) -> None:
+        self._at = {str(entry.get("uuid")): place for place, entry in enumerate(entries)}
+        self._wishes = [
+            (place, wish.words)
+            for place, entry in enumerate(entries)
+            for part in typed_parts(blocks_of_entry(entry))
+            for wish in wishes_in(part)
+        ]
+
+    def __call__(self, said: str, evidence: Sequence[Evidence]) -> bool:
+        """Does a memory rest on a wish itself, or only on words from before a wish about it?"""
+        if not self._wishes:
+            return False
+        if any(wishes_in(one.quote) and not _says_beside(one.quote, said) for one in evidence):
+            return True
+        last = max((self._at.get(one.entry, -1) for one in evidence), default=-1)
+        return any(last < place and holds(words, said) for place, words in self._wishes)
+
+
+def _says_beside(quote: str, said: str) -> bool:
+    """Does a quote with a wish in it also say, in other sentences, what the memory says?"""
+    others = [one for one in wording.sentences(quote) if not wishes_in(one)]
+    return holds(said, "\n".join(others))
 
 
 def _message(entry: Json) -> Mapping[str, Any]:
