@@ -92,15 +92,12 @@ class Agents:
             kind = self.types.known.get(card.type) or AgentType(card.type, card.task)
             agent = self.known[card.id] = Agent(card, kind, self.main)
             if card.reason == roster.KILLED and not (serves and card.name == self.roads.name):
-                self._cut(agent)
-
-    def _cut(self, agent: Agent) -> None:
-        """It was killed with its session: its record says so, and whoever waits for it hears of it."""
-        agent.card = replace(agent.card, reason=_CUT, ended=self.main.deps.clock.now())
-        with suppress(LaminaError):
-            self.roads.book(agent)
-        if agent.card.background:
-            self._notify(agent)
+                # With its session: its record says so, and whoever waits for it hears of it.
+                agent.card = replace(card, reason=_CUT, ended=self.main.deps.clock.now())
+                with suppress(LaminaError):
+                    self.roads.book(agent)
+                if card.background:
+                    self._notify(agent)
 
     # ---- looking
 

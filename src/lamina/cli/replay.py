@@ -88,7 +88,12 @@ def run(args: argparse.Namespace) -> None:
     for line in () if args.json else _lines(results, quiet=args.quiet):
         out(line)
     if args.html:
-        _write_report(Path(args.html), results, quiet=args.quiet)
+        from lamina.replay.report import render_report
+
+        with failing_as(LaminaError, f"Can't write the report to {args.html}"):
+            Path(args.html).write_text(render_report(results), "utf-8")
+        if not args.quiet:
+            note(f"The report is in {args.html}.")
 
 
 def _results(
@@ -223,15 +228,6 @@ def _read(path: Path, *, piped: bool) -> Recording:
         return replace(read_recording(path), file=path.name)
     except TranscriptError as error:
         raise TranscriptError(str(error).replace(str(path), path.name)) from error
-
-
-def _write_report(path: Path, results: Sequence[ReplayResult], *, quiet: bool) -> None:
-    from lamina.replay.report import render_report
-
-    with failing_as(LaminaError, f"Can't write the report to {path}"):
-        path.write_text(render_report(results), "utf-8")
-    if not quiet:
-        note(f"The report is in {path}.")
 
 
 # ---- for a person

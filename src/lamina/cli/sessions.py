@@ -16,7 +16,7 @@ import anyio
 
 from lamina.cli import sessions_search, transcript
 from lamina.cli.options import add_verb, choose_model, config_of, flag, option, optional
-from lamina.cli.terminal import harmless, note, out_bytes, out_fitted, out_json, out_result, picked
+from lamina.cli.terminal import fitted, harmless, note, out, out_bytes, out_json, out_result, picked
 from lamina.config import Config
 from lamina.errors import LaminaError, UsageError
 from lamina.events import AnyEvent
@@ -192,7 +192,7 @@ def _list(args: argparse.Namespace, files: list[Path]) -> None:
         for row in rows
     ]
     heading = ["session", "agent", "last change", "messages", "begins with"]
-    out_fitted(cells, heading, gives_way=(3, 2), cut=4)
+    out(fitted(cells, heading, gives_way=(3, 2), cut=4))
     if len(files) > len(shown) and not args.quiet:
         note(f"{len(files) - len(shown)} more; `-n 0` shows all.")
 

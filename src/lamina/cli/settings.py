@@ -72,7 +72,8 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _show(args: argparse.Namespace, name: str) -> None:
-    rows = _named(name)
+    group = [row for row in SETTINGS if not name or row.name.startswith(name + ".")]
+    rows = [BY_NAME[name]] if name in BY_NAME else group or [known(name)]
     config = config_of(args)
     for warning in () if args.quiet else config.warnings:
         note(f"lamina: {warning}")
@@ -90,14 +91,6 @@ def _show(args: argparse.Namespace, name: str) -> None:
             changed = config.source(row.name).kind != "default"
             text = f"{row.name} = {as_text(config.value(row.name))}"
             out(f"{style(text, 'bold')}  ({config.source(row.name)})" if changed else text)
-
-
-def _named(name: str) -> list[Setting]:
-    """The setting of that name, a whole group, or all."""
-    if name in BY_NAME:
-        return [BY_NAME[name]]
-    group = [row for row in SETTINGS if not name or row.name.startswith(name + ".")]
-    return group or [known(name)]
 
 
 def _as_json(config: Config, row: Setting) -> dict[str, Any]:

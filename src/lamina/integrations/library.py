@@ -278,8 +278,11 @@ class Memory:
         """What a model wants kept, with the typed sentences that bear it out."""
         from lamina.tools.memory_guard import evidence_for
 
-        entries = [_typed_entry(words) for words in typed]
-        self._typed = {entry["uuid"]: words for entry, words in zip(entries, typed, strict=True)}
+        self._typed = {
+            hashlib.sha256(words.encode("utf-8", "surrogatepass")).hexdigest()[:32]: words
+            for words in typed
+        }
+        entries = [edits.message("user", said, "typed", uuid=n) for n, said in self._typed.items()]
         claim = f"{proposal.name}\n{proposal.description}\n{proposal.body}"
         users_word = proposal.type in ("user", "feedback")
         evidence = evidence_for(claim, entries, "", users_word=users_word)
@@ -426,11 +429,6 @@ def own_name(given: str) -> str:
         raise UsageError(f"`user` can't be {given!r}: give a name or an id, as a text.")
     readable = slug(given.casefold()).strip("-")[-40:]
     return f"{readable}-{hashlib.sha256(given.encode('utf-8', 'surrogatepass')).hexdigest()[:12]}"
-
-
-def _typed_entry(words: str) -> dict[str, Any]:
-    name = hashlib.sha256(words.encode("utf-8", "surrogatepass")).hexdigest()[:32]
-    return edits.message("user", words, "typed", uuid=name)
 
 
 def linked_from(store: MemoryStore, texts: Iterable[str]) -> list[str]:

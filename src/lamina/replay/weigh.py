@@ -366,7 +366,9 @@ class _AnchoredThread:
         while self._open and held[self._open[-1]].depth > step.keep:
             self._open.pop()
         for index in step.new:
-            self._append(weigher, index)
+            tokens = sum(tokens for _, tokens in weigher.recorded(index))
+            self._ends.append((self._ends[-1] if self._ends else 0) + tokens)
+            self._open.append(index)
             self._before = max(self._before, index + 1)
         usage = step.request.usage
         told = anchored and usage is not None and usage.prompt > 0
@@ -376,11 +378,6 @@ class _AnchoredThread:
             return
         if told and usage is not None:
             self._settle(weigher, usage.prompt)
-
-    def _append(self, weigher: Weigher, index: int) -> None:
-        tokens = sum(tokens for _, tokens in weigher.recorded(index))
-        self._ends.append((self._ends[-1] if self._ends else 0) + tokens)
-        self._open.append(index)
 
     def _open_frame(self, weigher: Weigher, step: RequestStep) -> None:
         recording, usage = weigher.recording, step.request.usage

@@ -311,7 +311,8 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(b": listening\n\n")
         self.wfile.flush()
         self.connection.settimeout(None)
-        tell = partial(self.connection.sendall, b"event: changed\ndata: 1\n\n")
+        news = b"event: changed\ndata: 1\n\n"
+        tell = partial(self.connection.send, news, socket.MSG_DONTWAIT)
         self.server.watch.listen(topic, self.connection, tell)
 
 
@@ -329,7 +330,9 @@ class Watch:
         self._end = os.pipe()
         # Watched folder → what pages call it, and the one name that they await there, if any.
         self._topics: dict[int, set[tuple[str, str]]] = {}
-        self._waiting: dict[int, str] = {}  # the end of a pipe to write to → topic
+        self._waiting: dict[
+            socket.socket, tuple[str, Callable[[], object]]
+        ] = {}  # topic, how to tell
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
 
@@ -366,10 +369,10 @@ class Watch:
                     for topic, awaited in self._topics.get(number, ())
                     if name == awaited or (not awaited and name.endswith(_NOTED) and name[0] != ".")
                 }
-                for pipe, topic in self._waiting.items():
+                for topic, tell in self._waiting.values():
                     if topic in topics:
-                        with suppress(OSError):  # full: it has been told
-                            os.write(pipe, b"!")
+                        with suppress(OSError):  # full: it has been told; or gone
+                            tell()
 
     def close(self) -> None:
         os.write(self._end[1], b"!")
@@ -380,22 +383,12 @@ class Watch:
             os.close(end)
 
     def listen(self, topic: str, reader: socket.socket, tell: Callable[[], object]) -> None:
-        """Call `tell` at every change of the topic, until the reader is gone."""
-        ours, theirs = os.pipe()
-        os.set_blocking(theirs, False)
+        """Call `tell`, which never waits, at every change of the topic, until the reader is gone."""
         with self._lock:
-            self._waiting[theirs] = topic
+            self._waiting[reader] = topic, tell
         try:
-            while True:
-                ready, _, _ = select.select([ours, reader], [], [])
-                if reader in ready:  # it has nothing more to say to us: it left
-                    return
-                os.read(ours, 65_536)
-                tell()
-        except OSError:
-            return
+            with suppress(OSError):
+                reader.recv(1)  # it has nothing more to say to us: it left
         finally:
             with self._lock:
-                del self._waiting[theirs]
-            os.close(ours)
-            os.close(theirs)
+                del self._waiting[reader]
