@@ -108,7 +108,13 @@ def run(args: argparse.Namespace) -> int | None:
         raise UsageError(f"Memory is off ({config.source('memory.enabled').where}).")
     if not (args.now or args.dry_run) and (why := _not_due(config)):
         return _say(args, {"status": "not due", "text": why})
-    return _dream(args)
+    done = anyio.run(dreamt, args)
+    if args.dry_run and not args.json and done.status == "completed":
+        print_diff(done.diff)
+        note(done.text)
+        _show_problems(done.problems)
+        return 0
+    return _say(args, {**done.to_json(), **({"diff": done.diff} if args.dry_run else {})})
 
 
 def _set_timer(args: argparse.Namespace, config: Config) -> None:
@@ -143,17 +149,6 @@ def _not_due(config: Config) -> str:
         f"Not due: the last dream was {since / 3600:.1f} hours ago, and the next is due after "
         f"{hours:g}. `--now` dreams anyway."
     )
-
-
-def _dream(args: argparse.Namespace) -> int:
-    done = anyio.run(dreamt, args)
-    if args.dry_run and not args.json and done.status == "completed":
-        print_diff(done.diff)
-        note(done.text)
-        _show_problems(done.problems)
-        return 0
-    value = {**done.to_json(), **({"diff": done.diff} if args.dry_run else {})}
-    return _say(args, value)
 
 
 async def dreamt(args: argparse.Namespace, prepared: DreamResult | None = None) -> DreamResult:

@@ -122,17 +122,14 @@ def config_of(args: argparse.Namespace, **overrides: Any) -> Config:
 
     config = load(args.project, home=args.home, claude=args.claude, overrides=overrides)
     if not config.project.is_dir():
-        _demand_known(config, args.project)
+        from lamina.ledger.places import find_project_folder
+
+        # A deleted project may still be looked at; a path that never was one is a mistake.
+        homes = {config.own_home, config.home}
+        if not any(find_project_folder(home, config.project).is_dir() for home in homes):
+            why = f"There is no directory {args.project}. --project takes the project's directory."
+            raise UsageError(why)
     return config
-
-
-def _demand_known(config: Config, given: str) -> None:
-    """A deleted project may still be looked at; a path that never was one is a mistake."""
-    from lamina.ledger.places import find_project_folder
-
-    homes = {config.own_home, config.home}
-    if not any(find_project_folder(home, config.project).is_dir() for home in homes):
-        raise UsageError(f"There is no directory {given}. --project takes the project's directory.")
 
 
 # ---- numbers and times

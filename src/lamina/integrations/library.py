@@ -182,7 +182,13 @@ class Memory:
         than one memory, is meant.
         """
         if self._store.content(path := _file(what), 1) is None:
-            path = self._meant(what)
+            meant = [one.path for one in self._store.meant(what).memories]
+            if len(meant) > 1:
+                raise UsageError(f"{what!r} may mean {', '.join(meant)}. Give the file's name.")
+            if not meant:
+                wrong = f"No memory is meant by {what!r}"
+                raise UsageError(f"{wrong}. Give the file's name, or other words.")
+            path = meant[0]
         self._store.forget(path, purge_history=purge, reason="lamina.Memory.forget")
         if purge:
             self._recall_index().drop_the_gone()
@@ -323,17 +329,6 @@ class Memory:
         query = query[:_LONGEST_QUERY]
         found = fitting(self._recall_index(), query, limit, now, unasked=unasked)
         return [(match.confidence, dict(match.parts), memory) for match, memory in found]
-
-    def _meant(self, words: str) -> str:
-        meant = self._store.meant(words)
-        if meant.memories and len(meant.memories) == 1:
-            return meant.memories[0].path
-        several = ", ".join(one.path for one in meant.memories)
-        raise UsageError(
-            f"{words!r} may mean {several}. Give the file's name."
-            if several
-            else f"No memory is meant by {words!r}. Give the file's name, or other words."
-        )
 
 
 _Given = ParamSpec("_Given")

@@ -223,7 +223,11 @@ class _Handler(BaseHTTPRequestHandler):
     def _get(self) -> Answer:
         self._check_host()
         if self.path.startswith("/assets/"):
-            return self._asset(self.path.removeprefix("/assets/"))
+            name = self.path.removeprefix("/assets/")
+            if name not in _ASSETS:
+                raise _Refused(404, "There is no such file.")
+            kind, headers = f"{_ASSETS[name]}; charset=utf-8", {"Cache-Control": "no-cache"}
+            return Answer(self.server.assets[name], kind=kind, headers=headers)
         token = parse_qs(self.path[2:]).get("token") if self.path.startswith("/?") else None
         # The browser may have been sent here by a mail program: the token says who it is.
         if token and self.server.enter(token[0]):
@@ -279,14 +283,6 @@ class _Handler(BaseHTTPRequestHandler):
             to = f"{to}{mark}done={self.server.leave(answer.message)}{hash_}{place}"
             return Answer(to=to)
         return answer
-
-    def _asset(self, name: str) -> Answer:
-        if name not in _ASSETS:
-            raise _Refused(404, "There is no such file.")
-        headers = {"Cache-Control": "no-cache"}
-        return Answer(
-            self.server.assets[name], kind=f"{_ASSETS[name]}; charset=utf-8", headers=headers
-        )
 
     def _send(self, answer: Answer) -> None:
         said = answer.body
