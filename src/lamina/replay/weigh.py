@@ -297,11 +297,12 @@ class Weigher:
         if held is None or held[0] is not block:
             piece = piece_of(block)
             name = _name(block, piece.key)
-            # A block in another form than it was recorded in weighs as much for its bytes as it did;
-            # one that stands for none as much as the average of its kind.
-            stretch = self._stretch.get(name) or self._stretch.get(piece.kind, 1.0)
-            changed = max(1, round(self.scales.tokens(piece) * stretch))
-            tokens = self._by_key.get(piece.key) or changed
+            tokens = self._by_key.get(piece.key, 0)
+            if not tokens:
+                # In another form than it was recorded in, it weighs as much for its bytes as it did;
+                # if it stands for no other, as much as the average of its kind.
+                stretch = self._stretch.get(name) or self._stretch.get(piece.kind, 1.0)
+                tokens = max(1, round(self.scales.tokens(piece) * stretch))
             held = (block, [(piece.key, tokens), *self._tails.get(name, ())])
             self._loose[id(block)] = held
         place = self._place.get(_name(block, held[1][0][0])) if self._now else None

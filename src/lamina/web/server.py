@@ -287,23 +287,21 @@ class _Handler(BaseHTTPRequestHandler):
     def _send(self, answer: Answer) -> None:
         said = answer.body
         body = said if isinstance(said, bytes) else said.encode("utf-8", "replace")
-        self.send_response_only(303 if answer.to else answer.status)
-        headers = {**_SAFE, "Content-Type": answer.kind, **answer.headers}
-        if answer.to:
-            headers["Location"] = answer.to
-        for name, value in headers.items():
-            self.send_header(name, value)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
+        location = {"Location": answer.to} if answer.to else {}
+        headers = {"Content-Type": answer.kind, **answer.headers, **location}
+        self._begin(303 if answer.to else answer.status, headers | {"Content-Length": len(body)})
         self.wfile.write(body)
+
+    def _begin(self, status: int, headers: Mapping[str, object]) -> None:
+        self.send_response_only(status)
+        for name, value in {**_SAFE, **headers}.items():
+            self.send_header(name, str(value))
+        self.end_headers()
 
     def _stream(self, topic: str) -> None:
         """Server-sent events: one line for each change. The thread sleeps in between."""
         self.close_connection = True
-        self.send_response(200)
-        for name, value in {**_SAFE, "Content-Type": "text/event-stream"}.items():
-            self.send_header(name, value)
-        self.end_headers()
+        self._begin(200, {"Content-Type": "text/event-stream"})
         self.wfile.write(b": listening\n\n")
         self.wfile.flush()
         self.connection.settimeout(None)
