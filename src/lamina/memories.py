@@ -88,6 +88,7 @@ class Proposal:
     extra: Mapping[str, str] = field(default_factory=dict[str, str])
     allow_secret: bool = False  # the user insists on what looks like a secret
     teammate: str = ""  # whose it is, by the token that the team's server knows
+    doubt: str = ""  # why a reader of the talk does not take it for what the user meant
 
 
 @dataclass(frozen=True, slots=True)

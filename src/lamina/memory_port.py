@@ -237,6 +237,11 @@ class MemoryStore(Protocol):
         """What the gate would say if memory held just these, and the user vouched for these words."""
         ...
 
+    def doubt(self, proposal: Proposal) -> str:
+        """What a reader of the talk has against taking it for the user's word; "" if nothing, or if
+        nobody reads."""
+        ...
+
     # what waits for a person
 
     def waiting(self) -> Sequence[InboxItem]:

@@ -30,6 +30,7 @@ Purpose = Literal[
     "notes",
     "summary",
     "recall",
+    "reading",
     "extraction",
     "dream",
     "agent_summary",

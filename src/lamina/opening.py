@@ -26,7 +26,7 @@ from lamina.agents.fork import Forks, MainToolSession
 from lamina.config import Config, load
 from lamina.errors import ModelError, UsageError
 from lamina.events import BackgroundChanged, Emit, Event, Warned
-from lamina.layers import dream, extraction, microcompact, pauses, recall
+from lamina.layers import dream, extraction, microcompact, pauses, reading, recall
 from lamina.ledger import edits, tokens
 from lamina.ledger.log import latest
 from lamina.ledger.places import project_folder
@@ -81,7 +81,10 @@ async def make_state(
         else:
             early.append(event)
 
-    deps = await wiring.make_deps(options, config, flags, ledger, path, emit, stack)
+    def read(question: str) -> str:
+        return reading.read(holder[0], question) if holder else ""
+
+    deps = await wiring.make_deps(options, config, flags, ledger, path, emit, stack, read=read)
     context = _tool_context(options, deps, emit)
     state = State(deps, ledger, context, background=NoBackground(), listeners=listeners)
     stack.push_async_callback(lambda: state.deps.model.close())  # noqa: PLW0108 - the one it has then

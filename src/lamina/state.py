@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import ChainMap
 from collections.abc import Callable, MutableMapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +20,7 @@ from lamina.cache.guard import Guard
 from lamina.cache.prices import FREE_PREFIXES, price_of
 from lamina.cache.spend import Spend
 from lamina.config import Config
-from lamina.errors import LaminaError
+from lamina.errors import LaminaError, RefusedError
 from lamina.events import (
     AttemptBroke,
     Emit,
@@ -354,6 +355,17 @@ class State:
             self.emit(event, kept=not aside)
         elif not aside:
             self.emit(event)
+
+    async def ask_small(self, request: Request) -> Response:
+        """One call of the small model, within the caps and booked; it is no call of the turn."""
+        deps = self.deps
+        if reason := deps.spend.refusal(request.purpose, deps.clock.now()):
+            raise RefusedError(reason)
+        model = deps.small(deps.model) if deps.small else deps.model
+        started = deps.clock.monotonic()
+        response = await model.complete(request, partial(self.hear, request, aside=True))
+        self.book(request, response, started, aside=True)
+        return response
 
     def book(
         self, request: Request, response: Response, started: float, *, aside: bool = False

@@ -183,14 +183,17 @@ async def make_deps(
     transcript: Path,
     emit: Emit,
     stack: AsyncExitStack,
+    *,
+    read: Callable[[str], str] | None = None,
 ) -> Deps:
-    """Everything that a turn calls. What must be closed again goes on the stack."""
+    """Everything that a turn calls. What must be closed again goes on the stack. `read` has the small
+    model answer what the memory's gate would like to have read."""
     files.sweep(transcript.parent)
     limits = config.float("bash.timeout"), config.float("bash.max_timeout")
     toolbox = Toolbox(builtin_tools(*limits, snips=flags.on("snip")))
     memory = options.memory if config.bool("memory.enabled") else None
     if memory is None:
-        memory = make_memory(config, transcript, emit, ledger, options.clock.now)
+        memory = make_memory(config, transcript, emit, ledger, options.clock.now, read)
     memory_index = guard = None
     if memory is not None:
         if memory is not options.memory:  # else its maker closes it
@@ -254,6 +257,7 @@ def make_memory(
     emit: Emit,
     ledger: Ledger | None = None,
     now: Callable[[], float] = time.time,
+    read: Callable[[str], str] | None = None,
 ) -> MemoryStore | None:
     """The project's memory, its directory made; None where it is off or has no place."""
     if not config.bool("memory.enabled"):
@@ -273,6 +277,9 @@ def make_memory(
             whole=quotes.whole,
             dates=lambda quote, session, entry: days_named(quote, quotes.when(session, entry)),
             said_at=lambda session, entry: written_at({"ts": quotes.when(session, entry)}),
+            reader=read
+            if config.bool("memory.reader") and config.str("small_model") != "none"
+            else None,
         )
         return open_store(config, pass_on, gate=gate, in_session=True, now=now)
     except LaminaError as error:

@@ -193,6 +193,11 @@ def test_what_the_provider_refuses_is_sent_again_and_usage_that_fails_costs_no_a
             raise BadRequest
         return "ok"
 
+    with pytest.raises(BadRequest):  # of both: the fault was not in what was changed
+        core.sent(call, send, shown, shown, lambda _: Usage())
+    shown, call = core.view(talk, own, put, sum_up, frame())
+    assert shown != talk
+    sent.clear()
     with pytest.warns(RuntimeWarning, match="left alone"):
         assert core.sent(call, send, shown, talk, lambda _: Usage()) == "ok"
     assert sent == [shown, talk]

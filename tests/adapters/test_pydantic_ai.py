@@ -145,8 +145,11 @@ def test_a_long_history_is_sent_with_a_summary_and_stays_whole(small: Path) -> N
 
 def test_a_request_that_the_provider_refuses_goes_out_as_the_agent_made_it(home: Path) -> None:
     no = ModelHTTPError(400, "function")
-    model = Model(no, "ok", no)
+    model = Model(no, no, no, "ok", no)
     agent = agent_with(model, home)
+    with pytest.raises(ModelHTTPError):  # not for what was changed: the original fares no better
+        run(agent, QUESTION)
+    model.sent.clear()
     with pytest.warns(RuntimeWarning, match="left alone"):
         assert run(agent, QUESTION).output == "ok"
     assert [FACT in "".join(said(view)) for view in model.sent] == [True, False]

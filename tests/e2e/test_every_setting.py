@@ -233,6 +233,7 @@ EXTRACT = {"extraction": use("Grep", pattern="x"), "notes": "Nothing."}
 WALK: dict[str, Live | str] = {
     "model": Live(scripted_file, own_model=True, base=QUIET),
     "small_model": "tests/recall/test_prefetch.py",
+    "memory.reader": "tests/layers/test_reading.py",
     "max_output": Live(1_000),
     "anthropic.base_url": "tests/e2e/test_cache_edits.py",
     "anthropic.cache_edits": "tests/e2e/test_cache_edits.py",

@@ -17,7 +17,7 @@ from lamina.memory import look_over
 from lamina.memory.beneath import TEMPORARY_PREFIX, Beneath
 from lamina.memory.file_store import FileStore
 from lamina.memory.index import pointers_of
-from lamina.memory.intents import exclusive
+from lamina.memory.own_files import exclusive
 from lamina.testing import a_memory
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -83,6 +83,19 @@ def test_an_agents_words_need_what_the_user_typed(project: Path, home: Path) -> 
         assert [one.path for one in memory.all()] == [proven.path]
 
 
+@pytest.mark.parametrize("typed", ["Always answer in German.", iter(["Always answer in German."])])
+def test_typed_words_may_be_one_text_or_come_one_by_one(
+    typed: str | Iterator[str], project: Path, home: Path
+) -> None:
+    with lamina.Memory(project, home=home) as memory:
+        said = "Always answer in German."
+        proven = memory.remember(said, type="feedback", said_by="agent", typed=typed)
+        assert proven.decision == "accept"
+        message: Any = {"role": "user", "content": said}
+        with pytest.raises(UsageError, match="`typed` can't hold a dict"):
+            memory.remember("Be brief.", type="feedback", said_by="agent", typed=[message])
+
+
 @pytest.mark.spec("L5.6")
 def test_a_fact_is_the_programs_the_users_or_waits(project: Path, home: Path) -> None:
     fact = "The build host is called pelican."
@@ -98,6 +111,9 @@ def test_a_fact_is_the_programs_the_users_or_waits(project: Path, home: Path) ->
             "The cron host is heron.", said_by="agent", typed=["our cron host is heron"]
         )
         assert heard.decision == "accept"
+    with lamina.Memory(user="alice", home=home) as memory:
+        told = memory.remember("The customer's tier is gold.", said_by="program")
+        assert (told.decision, memory.read(told.path).type) == ("accept", "project")
 
 
 def test_a_change_can_be_explained_and_undone(project: Path, home: Path) -> None:

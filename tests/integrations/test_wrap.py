@@ -342,6 +342,42 @@ def test_a_stream_is_the_clients_own_and_is_booked_at_its_end(
     assert wire.received[0].body["messages"] == wire.received[1].body["messages"]
 
 
+def test_a_stream_that_is_left_early_is_booked_and_its_question_remembered(
+    wire: WireServer, home: Path
+) -> None:
+    wire.will(*(Answer(STREAMED, usage={"input_tokens": 70, "output_tokens": 9}),) * 4)
+    given: Any = {"model": MODEL, "max_tokens": 100}
+
+    def asked(thing: str) -> list[Json]:
+        return [said(f"Please remember that I am allergic to {thing}.")]
+
+    async def later() -> None:
+        async with anthropic.AsyncAnthropic(base_url=wire.anthropic_url, api_key="k") as bare:
+            client = lamina.wrap(bare, user="alice", remember=True, home=home)
+            async with client.messages.stream(**given, messages=asked("walnuts")) as stream:
+                async for _ in stream:
+                    break
+            async for event in await client.messages.create(
+                **given, messages=asked("cashews"), stream=True
+            ):
+                if event.type == "message_stop":
+                    break
+
+    with anthropic.Anthropic(base_url=wire.anthropic_url, api_key="k") as bare:
+        client = lamina.wrap(bare, user="alice", remember=True, home=home)
+        with client.messages.create(**given, messages=asked("peanuts"), stream=True) as events:
+            next(iter(events))
+        for event in client.messages.create(**given, messages=asked("almonds"), stream=True):
+            if event.type == "message_stop":
+                break
+        asyncio.run(later())
+        ask(client, [said("Which allergies do I have?")])
+    assert [call["input"] for call in Spend(home / "spend").calls()][:4] == [70] * 4
+    with lamina.Memory(user="alice", home=home) as memory:
+        known = memory.prompt()
+    assert all(thing in known for thing in ("walnuts", "cashews", "peanuts", "almonds"))
+
+
 def test_the_async_client_does_all_that_too(wire: WireServer, project: Path, home: Path) -> None:
     with lamina.Memory(project, home=home) as memory:
         memory.remember("Deploys never happen on Fridays.")
@@ -493,7 +529,7 @@ def test_a_home_that_can_not_be_written_stops_nobody(
 
 
 def test_what_the_provider_refuses_goes_out_as_the_program_made_it(
-    client: anthropic.Anthropic, wire: WireServer
+    client: anthropic.Anthropic, wire: WireServer, home: Path
 ) -> None:
     messages = [said("Read it."), called(1, file_path="/a"), gave(1, lines("a"))]
     messages += [called(2, file_path="/a"), gave(2, lines("a") + "\nnew = 1")]
@@ -503,6 +539,21 @@ def test_what_the_provider_refuses_goes_out_as_the_program_made_it(
     assert sent(wire) == messages
     ask(client, messages)
     assert sent(wire) == messages
+    assert len(list(Spend(home / "spend").calls())) == 2, "both answers cost something"
+
+
+def test_an_error_that_the_original_gets_too_is_no_fault_of_a_change(
+    client: anthropic.Anthropic, wire: WireServer, home: Path
+) -> None:
+    messages = [said("Read it."), called(1, file_path="/a"), gave(1, lines("a"))]
+    messages += [called(2, file_path="/a"), gave(2, lines("a") + "\nnew = 1")]
+    wire.will(*(fails(400, "invalid_request_error", "Your credit balance is too low."),) * 2)
+    with hearing() as told, pytest.raises(anthropic.BadRequestError, match="credit"):
+        ask(client, messages)
+    assert told == []
+    ask(client, messages)
+    assert sent(wire) != messages, "and the next request is folded as before"
+    assert len(list(Spend(home / "spend").calls())) == 1
 
 
 def test_an_error_of_the_providers_is_the_programs(

@@ -259,6 +259,26 @@ def test_a_run_that_is_cut_off_is_paid_for_once_more_and_no_more(place: Place) -
     run(story)
 
 
+@pytest.mark.spec("F10", "L5.4")
+def test_a_priced_model_without_a_cache_waits_for_a_pause_too(place: Place) -> None:
+    """It was asked with the whole conversation after every turn, at the full price."""
+
+    async def story() -> None:
+        clock, model = Pausing(), good_model()
+        model.capabilities = replace(model.capabilities, cache="none")
+        async with place.open(model, interactive=True, config=CONFIG, clock=clock) as session:
+            for number in range(3):
+                await session.ask(statement(number))
+                await anyio.wait_all_tasks_blocked()
+                assert calls(model, "extraction") == 0
+                assert clock.wanted[-1] == keep_warm_after(300)
+            clock.over.set()
+            await settle(session)
+            assert kept(place) == {"step_0.md", "step_1.md", "step_2.md"}
+
+    run(story)
+
+
 @pytest.mark.spec("L5.4")
 def test_a_model_that_costs_nothing_is_asked_every_turn(place: Place) -> None:
     async def story() -> None:

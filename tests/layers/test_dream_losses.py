@@ -6,7 +6,7 @@ import json
 import os
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -54,7 +54,9 @@ def on_disk(folder: Path) -> dict[str, str]:
 # ---- whole dreams
 
 
-def dreamt(place: Place, writes: Mapping[str, bytes] | None, **wishes: Any) -> DreamResult:
+def dreamt(
+    place: Place, writes: Mapping[str, bytes] | None, more: Sequence[Any] = (), **wishes: Any
+) -> DreamResult:
     """A dream by rules alone, or one whose model leaves these files in its copy."""
 
     def at_copy(name: str) -> Any:
@@ -70,7 +72,7 @@ def dreamt(place: Place, writes: Mapping[str, bytes] | None, **wishes: Any) -> D
 
         return Reply(reply, purpose="dream")
 
-    steps = [at_copy("Read"), at_copy("Write"), Reply("done", purpose="dream")]
+    steps = [at_copy("Read"), at_copy("Write"), Reply("done", purpose="dream"), *more]
 
     async def story() -> DreamResult:
         model = "none" if writes is None else ScriptedModel(steps)

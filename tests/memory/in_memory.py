@@ -297,6 +297,9 @@ class InMemoryStore:
     def judge(self, proposal: Proposal, current: bytes | None, exact: bytes | None) -> Verdict:
         return _demanded(self.judge_among(proposal, self._all(), ""))
 
+    def doubt(self, proposal: Proposal) -> str:
+        return ""
+
     def judge_among(self, proposal: Proposal, memories: Sequence[Memory], vouched: str) -> Verdict:
         trusted = dataclasses.replace(proposal, writer="user")
         return decide(trusted, GateContext(memories=memories, pinned=self.pinned()))

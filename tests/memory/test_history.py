@@ -336,6 +336,17 @@ def test_background_recording_follows_and_loses_nothing(tmp_path: Path) -> None:
         assert sorted(subjects(store)) == [f"remember m{number}.md" for number in range(5)]
 
 
+def test_where_nothing_is_nothing_is_made_by_looking(tmp_path: Path) -> None:
+    """The derived index was given up for the session when its folder was not there yet."""
+    (tmp_path / "memory").mkdir()
+    with FileStore(tmp_path / "memory", background=True) as store:
+        store.note_outside()
+        assert not store.changed_outside()
+        assert not store.state.exists()
+        (tmp_path / "memory" / "MEMORY.md").write_text("- by hand\n")
+        assert store.changed_outside()
+
+
 def test_edits_by_hand_are_recorded_when_a_session_opens(tmp_path: Path) -> None:
     with FileStore(tmp_path / "memory") as store:
         store.remember(a_memory("a.md"))

@@ -523,10 +523,16 @@ def test_the_calls_that_layers_would_make_are_charged_by_the_profile(
     assert set(often.background) - {"keep_warm"} == {
         "notes",
         "extraction",
+        "reading",
         "recall",
         "dream",
     }
-    assert set(seldom.background) - {"keep_warm"} == {"extraction", "recall", "dream"}
+    assert set(seldom.background) - {"keep_warm"} == {
+        "extraction",
+        "reading",
+        "recall",
+        "dream",
+    }
     # A fifth of a dream: by the small model, or by one that reads the conversation at each call.
     assert seldom.background["dream"][1] < often.background["dream"][1] / 10
     # After each turn, against: at the pause, when results left the view, and on leaving. What is
@@ -543,10 +549,11 @@ def test_the_calls_that_layers_would_make_are_charged_by_the_profile(
 @pytest.mark.parametrize(
     ("changes", "asked"),
     [
-        ({}, {"extraction", "recall", "dream"}),
+        ({}, {"extraction", "reading", "recall", "dream"}),
         ({"extraction.enabled": False}, {"recall", "dream"}),
-        ({"recall.enabled": False}, {"extraction", "dream"}),
-        ({"dream.enabled": False}, {"extraction", "recall"}),
+        ({"memory.reader": False}, {"extraction", "recall", "dream"}),
+        ({"recall.enabled": False}, {"extraction", "reading", "dream"}),
+        ({"dream.enabled": False}, {"extraction", "reading", "recall"}),
         ({"small_model": "none"}, {"extraction", "dream"}),
         ({"memory.enabled": False}, set[str]()),
         ({"bare": True}, set[str]()),
@@ -555,7 +562,7 @@ def test_the_calls_that_layers_would_make_are_charged_by_the_profile(
 def test_a_call_that_the_settings_rule_out_is_not_charged(
     session: Session, save: Save, tmp_path: Path, changes: Mapping[str, object], asked: set[str]
 ) -> None:
-    session.user("Please always run the linter before a release.")
+    session.user("Please always run step-3 before a release.")
     finish(session)
     found = background(save(session), tmp_path, {"cache.keep_warm": 0, **changes})
     assert set(found.background) == asked

@@ -108,7 +108,7 @@ class Core:
         except Exception as error:
             if not self.refused(call, error):
                 raise
-            return send(given)
+            answer = send(given)
         self.answered(call, lambda: usage(answer))
         return answer
 
@@ -124,9 +124,9 @@ class Core:
         try:
             answer = await send(changed)
         except Exception as error:
-            if not await aside(self.refused, call, error):
+            if not self.refused(call, error):
                 raise
-            return await send(given)
+            answer = await send(given)
         await aside(self.answered, call, lambda: usage(answer))
         return answer
 

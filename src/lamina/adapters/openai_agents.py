@@ -87,7 +87,7 @@ class LaminaModel(Model):
                     yield event
                 return
             except Exception as error:
-                if begun or not todo or not await aside(self._core.refused, call, error):
+                if begun or not todo or not self._core.refused(call, error):
                     raise
 
     def _changed(self, given: Json) -> tuple[Call | None, Json]:

@@ -53,6 +53,8 @@ class Lamina(AbstractCapability[Any]):
             tools = described(asked.function_tools, "parameters_json_schema")
             return {"model": request_context.model.model_name, "tools": tools, "system": said}
 
+        if self._call is not None and self._call.refused:
+            return request_context  # asked again, with what the program made
         said = request_context.messages
         shown, self._call = await aside(self._core.view, said, _read, _put, _sum_up, frame)
         return replace(request_context, messages=shown)
@@ -67,13 +69,14 @@ class Lamina(AbstractCapability[Any]):
         it = response.usage
         counts = it.input_tokens, it.output_tokens, it.cache_read_tokens, it.cache_write_tokens
         await aside(self._core.answered, self._call, partial(usage_of, *counts))
+        self._call = None
         return response
 
     async def on_model_request_error(
         self, ctx: RunContext[Any], *, request_context: ModelRequestContext, error: Exception
     ) -> messages.ModelResponse:
-        if await aside(self._core.refused, self._call, error):
-            raise RetryModelRequest from error  # with what the program made
+        if self._core.refused(self._call, error):
+            raise RetryModelRequest from error
         raise error
 
     async def _expand(self, ctx: RunContext[Any], **asked: Any) -> str:

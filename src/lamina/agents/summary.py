@@ -14,7 +14,6 @@ from lamina import prompts
 from lamina.agents import roster
 from lamina.agents.fork import last_words
 from lamina.errors import LaminaError
-from lamina.events import quiet
 from lamina.ledger import edits
 from lamina.messages import Request, text
 
@@ -61,25 +60,22 @@ def fits(line: str, doing: str) -> bool:
 
 async def _asked(agents: Agents, agent: Agent) -> str:
     """The model's line if it fits, else ""."""
-    main, deps = agents.main, agents.main.deps
-    if deps.small is None or deps.spend.refusal("agent_summary", deps.clock.now()):
+    deps = agents.main.deps
+    if deps.small is None:
         return ""
-    model = deps.small(deps.model)
     said = last_words(agent.state.ledger)[-_LAST:] if agent.state is not None else ""
     words = f"Its task: {agent.card.task}\nIts last call: {agent.doing}\nIt said: {said or '-'}"
     request = Request(
         system=[text(prompts.load("agent_summary"))],
         tools=[],
         messages=[{"role": "user", "content": [text(words)]}],
-        model=model.name,
+        model=deps.small(deps.model).name,
         max_tokens=32,
         purpose="agent_summary",
     )
-    started = deps.clock.monotonic()
     try:
-        response = await model.complete(request, quiet)
+        response = await agents.main.ask_small(request)
     except LaminaError:
         return ""
-    main.book(request, response, started, aside=True)
     line = " ".join(response.text.split()).rstrip(".")
     return line if fits(line, agent.doing) else ""

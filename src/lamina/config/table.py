@@ -240,6 +240,9 @@ _MEMORY = (
             variable="LAMINA_MEMORY_GUIDELINES"),
     Setting("memory.inbox_all", "bool", False,
             "Everything that background work wants to remember waits in the inbox for a person."),
+    Setting("memory.reader", "bool", True,
+            "Have the small model read, in its place in the talk, what a model wants to keep as your word; what it "
+            "does not take for meant waits in the inbox."),
     Setting("memory.inbox_most", "int", 200,
             "Maximum memories waiting in the inbox; when it is full, no more are kept until a person reviews it.",
             minimum=1, maximum=100_000),

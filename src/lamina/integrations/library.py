@@ -143,7 +143,7 @@ class Memory:
         name: str = "",
         description: str = "",
         said_by: str = "user",
-        typed: Sequence[str] = (),
+        typed: str | Iterable[str] = (),
         allow_secret: bool = False,
     ) -> Outcome:
         """Save a memory; `decision` of the outcome says whether it was accepted or waits in the inbox.
@@ -157,7 +157,7 @@ class Memory:
 
         proposal = proposed(
             text,
-            type=type or ("user" if self._users else "project"),
+            type=type or ("user" if self._users and said_by != "program" else "project"),
             name=name,
             description=description,
             store=self._store,
@@ -280,13 +280,16 @@ class Memory:
 
     # ----
 
-    def _with_evidence(self, proposal: Proposal, typed: Sequence[str]) -> Proposal:
+    def _with_evidence(self, proposal: Proposal, typed: str | Iterable[str]) -> Proposal:
         """What a model wants kept, with the typed sentences that bear it out."""
         from lamina.tools.memory_guard import evidence_for
 
+        messages = [typed] if isinstance(typed, str) else list(typed or ())
+        if wrong := [one for one in messages if not isinstance(one, str)]:
+            raise UsageError(f"`typed` can't hold a {type(wrong[0]).__name__}: give texts.")
         self._typed = {
             hashlib.sha256(words.encode("utf-8", "surrogatepass")).hexdigest()[:32]: words
-            for words in typed
+            for words in messages
         }
         entries = [edits.message("user", said, "typed", uuid=n) for n, said in self._typed.items()]
         claim = f"{proposal.name}\n{proposal.description}\n{proposal.body}"

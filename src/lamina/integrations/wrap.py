@@ -13,7 +13,7 @@ import warnings
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from inspect import iscoroutinefunction
 from pathlib import Path
@@ -41,6 +41,7 @@ _MARK = "_lamina"
 # The SDKs have no public place for it: every method of a resource posts through the one, every kind of
 # stream reads from the other.
 _DOOR, _ITEMS, _RAW = "_post", "_iterator", "http_response"
+_LAST = ("message_stop", "response.completed", "response.incomplete", "response.failed")
 _Client = TypeVar("_Client")
 _Sends = Callable[..., Any]
 _Asks = Callable[[str, Json], "Call | None"]
@@ -129,7 +130,7 @@ def _post(send: _Sends, asks: _Asks, between: Between, path: str, **given: Any) 
     except Exception as error:
         if not between.refused(call, error):
             raise
-        return send(path, **given)
+        answer = send(path, **given)
     return between.watched(call, answer)
 
 
@@ -141,7 +142,7 @@ async def _post_async(send: _Sends, asks: _Asks, between: Between, path: str, **
     except Exception as error:
         if not between.refused(call, error):
             raise
-        return await send(path, **given)
+        answer = await send(path, **given)
     return await run_sync(between.watched, call, answer)
 
 
@@ -161,9 +162,10 @@ class Call:
     form: Form
     conversation: str
     body: Json
-    edited: bool
+    edited: bool  # and not yet turned down
     folded: int = 0  # so many of the first messages have a summary in their place
     summary: str = ""
+    refused: bool = False
 
 
 class Between:
@@ -229,21 +231,21 @@ class Between:
         return self._conversations().expanded(hashes, wanted, conversation)
 
     def refused(self, call: Call, error: Exception) -> bool:
-        """Whether the provider may have turned a request down for what we made of it."""
-        if not call.edited or getattr(error, "status_code", None) != 400:
-            return False
-        self.tell("the provider refused a changed request; this conversation is left alone now")
-        with suppress(Exception):
-            self._conversations().leave_alone(call.conversation)
-        return True
+        """Whether the provider may have turned a request down for what we made of it: an answer to
+        what the program made of it will tell."""
+        call.refused = call.edited and getattr(error, "status_code", None) == 400
+        call.edited = call.edited and not call.refused
+        return call.refused
 
     def watched(self, call: Call, answer: Any) -> Any:
         """The answer itself; a stream tells what it cost when it has ended."""
         with suppress(Exception):
             if (items := getattr(answer, _ITEMS, None)) is not None:
+                self._look(call)
                 tee = _tee_async if hasattr(items, "__aiter__") else _tee
-                setattr(answer, _ITEMS, tee(self, call, items))
+                tee(_Told(self, call), answer, items)
             elif hasattr(answer, _RAW):  # what it says is known when the program reads it
+                self._look(call)
                 answer.parse = _parsed(self, call, answer.parse)
             else:
                 self.answered(call, [answer])
@@ -254,12 +256,19 @@ class Between:
         try:
             usage = told() if callable(told) else call.form.usage(map(plain, told))
             model = str(call.body.get("model") or "")
+            if call.refused:
+                self.tell("a changed request was refused; its conversation is left alone now")
+                self._conversations().leave_alone(call.conversation)
             self._conversations().answered(call.conversation, usage, model)
-            if self._remember:
-                self._aside = self._aside or ThreadPoolExecutor(1, "lamina")
-                self._looking = self._aside.submit(self._extract, call.conversation)
+            self._look(call)
         except Exception as error:  # noqa: BLE001 - the answer is there
             self.tell(f"{type(error).__name__}: {error}")
+
+    def _look(self, call: Call) -> None:
+        """For memories, in what was said by now: a program may never read the answer to its end."""
+        if self._remember:
+            self._aside = self._aside or ThreadPoolExecutor(1, "lamina")
+            self._looking = self._aside.submit(self._extract, call.conversation)
 
     def _extract(self, conversation: str) -> None:
         """Beside the program: the rules take most of a second to load."""
@@ -319,17 +328,56 @@ def _parsed(between: Between, call: Call, parse: Callable[..., Any]) -> Callable
     return later if iscoroutinefunction(parse) else now
 
 
-def _tee(between: Between, call: Call, items: Iterator[Any]) -> Iterator[Any]:
-    seen: list[Any] = []
-    for item in items:
-        call.form.note(seen, item)
-        yield item
-    between.answered(call, seen)
+@dataclass(slots=True)
+class _Told:
+    """What a stream tells of its cost, until it ends or the program leaves it."""
+
+    between: Between
+    call: Call
+    seen: list[Any] = field(default_factory=list[Any])
+    over: bool = False
+
+    def last(self, item: object) -> bool:
+        self.call.form.note(self.seen, item)
+        return getattr(item, "type", None) in _LAST
+
+    def end(self) -> None:
+        if not self.over:
+            self.over = True
+            self.between.answered(self.call, self.seen)
 
 
-async def _tee_async(between: Between, call: Call, items: AsyncIterator[Any]) -> AsyncIterator[Any]:
-    seen: list[Any] = []
-    async for item in items:
-        call.form.note(seen, item)
-        yield item
-    await run_sync(between.answered, call, seen)
+def _tee(told: _Told, answer: Any, items: Iterator[Any]) -> None:
+    shut = answer.close
+
+    def each() -> Iterator[Any]:
+        for item in items:
+            if told.last(item):
+                told.end()
+            yield item
+        told.end()
+
+    def close() -> None:
+        shut()
+        told.end()
+
+    setattr(answer, _ITEMS, each())
+    answer.close = close
+
+
+def _tee_async(told: _Told, answer: Any, items: AsyncIterator[Any]) -> None:
+    shut = answer.close
+
+    async def each() -> AsyncIterator[Any]:
+        async for item in items:
+            if told.last(item):
+                await run_sync(told.end)
+            yield item
+        await run_sync(told.end)
+
+    async def close() -> None:
+        await shut()
+        await run_sync(told.end)
+
+    setattr(answer, _ITEMS, each())
+    answer.close = close

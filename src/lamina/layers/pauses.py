@@ -76,12 +76,13 @@ def over(state: State) -> None:
 def next_at(state: State, *, waits: bool) -> float | None:
     """When there will be something to do if nothing is asked until then; None: nothing more.
     `waits`: extraction waits for a pause."""
-    account = state.balance()
-    if account is None:
-        return state.deps.clock.now() if waits else None
-    if not waits and not state.kept_for:
+    account, entries = state.balance(), state.ledger.entries
+    if not waits and (account is None or not state.kept_for):
         return None
-    return account.used_at + keep_warm_after(state.capabilities.cache_ttl)
+    # Where nothing is cached a pause saves no reading, but many turns are still one call.
+    now = state.deps.clock.now()
+    last = account.used_at if account is not None else edits.written_at(entries[-1], now)
+    return last + keep_warm_after(state.capabilities.cache_ttl)
 
 
 def _waits(state: State) -> bool:

@@ -10,19 +10,19 @@ from __future__ import annotations
 import os
 from collections.abc import Awaitable, Sequence
 from contextlib import suppress
-from functools import partial
 from typing import cast
 from uuid import uuid4
 
 import anyio
 import anyio.to_thread
 
-from lamina.errors import LaminaError, RefusedError
+from lamina.errors import LaminaError
 from lamina.events import MemoryRecalled
 from lamina.ledger import edits
 from lamina.ledger.record import blocks_of_entry
 from lamina.memories import Memory
-from lamina.messages import Json, Request, Response
+from lamina.messages import Json
+from lamina.ports import MemoryStore
 from lamina.recall import why
 from lamina.recall.memory_index import MemoryIndex
 from lamina.recall.prefetch import (
@@ -66,7 +66,7 @@ async def warm_up(state: State) -> None:
         await anyio.to_thread.run_sync(recalls.index.refresh, abandon_on_cancel=True)
 
     try:
-        if recalls.index.quick:
+        if _is_empty(recalls.index.store) or recalls.index.quick:
             return
         if state.deps.interactive:  # the user is still to type
             state.background.start(f"{LAYER} index", refresh)
@@ -128,7 +128,21 @@ def _begin(state: State, recalls: Recalls) -> None:
             continue
         if entry["uuid"] not in recalls.asked:
             recalls.asked.add(entry["uuid"])
-            _look(state, recalls, entry)
+            if not _is_empty(recalls.index.store):
+                _look(state, recalls, entry)
+
+
+def _is_empty(store: MemoryStore) -> bool:
+    """Is there surely nothing to find? One look at the directory, whatever its size."""
+    if not store.in_files:
+        return not store.stamps()
+    try:
+        with os.scandir(store.directory) as entries:
+            return all(one.name in ("MEMORY.md", "logs") for one in entries)
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False  # the search says what is wrong
 
 
 def _look(state: State, recalls: Recalls, entry: Json) -> None:
@@ -190,19 +204,7 @@ def _selector(state: State) -> Selector | None:
     if state.deps.small is None or name == "none":
         return None
     timeout = config.float("recall.timeout")
-    return Selector(partial(_ask, state), name, config.int("recall.max_tokens"), timeout)
-
-
-async def _ask(state: State, request: Request) -> Response:
-    """One small call, within the caps, booked; it is no call of the turn."""
-    deps = state.deps
-    if reason := deps.spend.refusal(LAYER, deps.clock.now()):
-        raise RefusedError(reason)
-    model = deps.small(deps.model) if deps.small else deps.model
-    started = deps.clock.monotonic()
-    response = await model.complete(request, partial(state.hear, request, aside=True))
-    state.book(request, response, started, aside=True)
-    return response
+    return Selector(state.ask_small, name, config.int("recall.max_tokens"), timeout)
 
 
 # ---- attaching

@@ -23,7 +23,15 @@ if TYPE_CHECKING:
         users_word,
         written_at,
     )
-    from lamina.memory.drafts import in_their_words, note_of, proposal_of, proposed
+    from lamina.memory.drafts import (
+        in_their_words,
+        leaks_in,
+        note_of,
+        proposal_of,
+        proposed,
+        safe_path,
+        without_secrets,
+    )
     from lamina.memory.evidence import is_plain_confirmation
     from lamina.memory.file_store import open_agent_store, open_store, sync_team
     from lamina.memory.forgetting import and_kept_away, holds, not_forgotten
@@ -54,7 +62,6 @@ if TYPE_CHECKING:
     )
     from lamina.memory.instructions import Instructions, as_reminder, load, places_for, touched
     from lamina.memory.journal import merge_contents
-    from lamina.memory.leaks import leaks_in, safe_path, without_secrets
     from lamina.memory.naming import file_name, free_names, title_of, why_bad_name, why_misnamed
     from lamina.memory.paths import (
         TEAM_AUTHORS,
@@ -95,7 +102,7 @@ if TYPE_CHECKING:
 _NAMES = {
     "audit": "Audit Step contradicting look_over missing_files",
     "commits": "blame diff_text earlier_name rests_on_user teammate_of users_word written_at",
-    "drafts": "in_their_words note_of proposal_of proposed",
+    "drafts": "in_their_words leaks_in note_of proposal_of proposed safe_path without_secrets",
     "evidence": "is_plain_confirmation",
     "file_store": "open_agent_store open_store sync_team",
     "forgetting": "and_kept_away holds not_forgotten",
@@ -109,7 +116,6 @@ _NAMES = {
     ),
     "instructions": "Instructions as_reminder load places_for touched",
     "journal": "merge_contents",
-    "leaks": "leaks_in safe_path without_secrets",
     "naming": "file_name free_names title_of why_bad_name why_misnamed",
     "paths": (
         "TEAM_AUTHORS TEAM_NEWS canonical_root memory_place place_of team_authors team_folder "

@@ -13,7 +13,9 @@ from functools import cache
 
 from lamina.errors import GateRefused, SaidAlready
 from lamina.memories import BlamedLine, Commit, Memory, Proposal, Verdict, Writer
+from lamina.memory import reading
 from lamina.memory.commits import blame, teammate_of, users_word
+from lamina.memory.drafts import secrets_of
 from lamina.memory.evidence import unproven_explanations
 from lamina.memory.gate import GateContext, decide, decide_removal, nothing_vouched
 from lamina.memory.history import HistoryDamaged
@@ -21,13 +23,13 @@ from lamina.memory.index import is_index, pointers_of
 from lamina.memory.index_gate import decide_index
 from lamina.memory.journal import Journal
 from lamina.memory.known_memories import KnownMemories
-from lamina.memory.leaks import secrets_of
+from lamina.memory.own_files import Pins, Tombstones
 from lamina.memory.removal import Saying, carrying, left_out, still_said
-from lamina.memory.tombstones import Pins, Tombstones
 from lamina.memory.topics import HEAD_LINES, KEPT_BY_US, read_topic, why_ambiguous
 from lamina.text.wording import spaced
 
 _OUR_WRITERS = ("agent", "extraction", "team")  # what they wrote of facts they may take back
+_MODELS = ("agent", "extraction", "dream")
 
 
 class Admission:
@@ -45,6 +47,18 @@ class Admission:
         self._tombstones = tombstones
         self._pins = pins
         self._journal = journal
+        self._read: dict[str, str] = {}  # what the reader answered
+
+    def doubt(self, proposal: Proposal, before: str = "") -> str:
+        """What a reader of the talk has against a memory that a model puts down as the user's word, where
+        its file said so much `before`."""
+        reader = self.rules.reader
+        if reader is None or proposal.writer not in _MODELS:
+            return ""
+        asked = reading.question(proposal, self.rules.record, before)
+        if asked and asked not in self._read:
+            self._read[asked] = reader(asked)
+        return reading.objection(self._read[asked]) if asked else ""
 
     def judge(
         self,

@@ -20,6 +20,7 @@ from typing import Any, Literal, NamedTuple, cast, get_args
 
 from lamina.errors import MemoryStoreError
 from lamina.memories import MEMORY_TYPES, Memory
+from lamina.memory.drafts import Leak, leaks_in
 from lamina.memory.index import (
     ADVISED_LINE,
     INDEX,
@@ -33,7 +34,6 @@ from lamina.memory.index import (
     resolver,
 )
 from lamina.memory.journalled import INDEX_READ
-from lamina.memory.leaks import Leak, leaks_in
 from lamina.memory.scan import LARGEST
 from lamina.memory.topics import age_days, is_binary, read_topic
 from lamina.ports import MemoryStore

@@ -38,7 +38,6 @@ from lamina.memory.index import is_index
 from lamina.memory.index_gate import decide_index
 from lamina.memory.journalled import JournalledFiles
 from lamina.memory.paths import claim, place_of, prepare, team_is_on
-from lamina.memory.scan import nothing_new
 from lamina.ports import Stamp
 
 if TYPE_CHECKING:
@@ -105,6 +104,9 @@ class FileStore(JournalledFiles):
             return decide_index("", proposal.body, proposal.writer, context)
         return decide(proposal, context)
 
+    def doubt(self, proposal: Proposal) -> str:
+        return self.admission.doubt(proposal)
+
     def would_lose(self, memory: Memory) -> bool:
         return self.admission.would_lose(memory)
 
@@ -114,10 +116,6 @@ class FileStore(JournalledFiles):
         with self.journal.writing():
             first()
             return self.journal.apply(changes, note)
-
-    def changed_outside(self) -> bool:
-        there = self.directory.is_dir() or self.state.is_dir()  # a command may remove it whole
-        return there and not nothing_new(self.files, self.scanner)
 
     def note_outside(self) -> None:
         self.journal.first_now()

@@ -22,16 +22,15 @@ from lamina.memories import (
     quoted_from,
 )
 from lamina.memory import evidence
+from lamina.memory.drafts import Leak, leaks_of, new_leaks, secrets_of
 from lamina.memory.known_memories import Familiar, Listed, stems_said
-from lamina.memory.leaks import Leak, leaks_of, new_leaks, secrets_of
 from lamina.memory.naming import why_bad_name, why_misnamed
 from lamina.memory.removal import Saying, clauses, still_said, taken_back
 from lamina.messages import Origin
 from lamina.text import wording
 from lamina.text.claims import no_statement, order_heard
-from lamina.text.hidden import hidden_character, speaks_as_system
 from lamina.text.likeness import tells_apart
-from lamina.text.origins import tells_of_code, typed_parts
+from lamina.text.origins import hidden_character, speaks_as_system, tells_of_code, typed_parts
 
 if TYPE_CHECKING:
     from lamina.secrets import Rules
@@ -99,6 +98,9 @@ class GateContext:
     origin_of: Callable[[str], str] = nothing_vouched
     # What a person said in this file that the write drops and no other memory says.
     leaving: Sequence[Saying] = ()
+    # Gives a question to somebody who reads and hands back the answer, "" if there is none; see
+    # `memory.reading`. None: nobody reads, and the words decide alone.
+    reader: Callable[[str], str] | None = None
     scope: Scope = "personal"
     team: bool = True  # False: this project has not joined a team, so nothing is written to team/
     inbox_all: bool = False  # a setting: nothing but the user's own writes goes straight in
@@ -166,6 +168,7 @@ def _decided(
             warnings.append(f"This was forgotten {forgotten} and now comes back.")
         return Verdict("accept", "", warnings, update_of=twin, origin="typed")
     reason, origin = whose
+    reason = reason or proposal.doubt
     if new or named:
         reason = MASKED
     if twin and not reason and proposal.writer != "team":

@@ -16,7 +16,7 @@ import msgspec
 from lamina.errors import InboxFull, UsageError
 from lamina.memories import InboxItem, Memory, Proposal, Verdict
 from lamina.memory.beneath import Beneath
-from lamina.memory.leaks import without_secrets
+from lamina.memory.drafts import without_secrets
 from lamina.secrets import Rules
 
 MOST = 200  # items that wait

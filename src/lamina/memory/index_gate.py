@@ -8,15 +8,15 @@ from __future__ import annotations
 import re
 
 from lamina.memories import MEMORY_TYPES, Memory, Verdict, Writer
+from lamina.memory.drafts import leaks_in
 from lamina.memory.gate import MASKED, GateContext, leave_out, sentence_of
 from lamina.memory.index import links_of, pointer_line, pointers_of, told_of
 from lamina.memory.known_memories import Familiar
-from lamina.memory.leaks import leaks_in
 from lamina.memory.naming import grounded, sums_up
 from lamina.text import wording
 from lamina.text.asks import find_order
-from lamina.text.hidden import hidden_character
 from lamina.text.lists import words
+from lamina.text.origins import hidden_character
 
 _LONGEST_HEADING = 60
 _SHORT_HEADING = 2  # words

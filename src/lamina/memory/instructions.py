@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Literal
 from lamina.memory import includes
 from lamina.memory.includes import NotText, TextFile, read_text
 from lamina.text import globs
-from lamina.text.hidden import hidden_character
+from lamina.text.origins import hidden_character
 
 if TYPE_CHECKING:
     from lamina.config import Config

@@ -22,8 +22,7 @@ from lamina.memory.beneath import TEMPORARY_PREFIX, Beneath
 from lamina.memory.drafts import merge_text
 from lamina.memory.history import History, HistoryDamaged
 from lamina.memory.index import INDEX, Rework, is_index
-from lamina.memory.intents import Busy, Intent, IntentLog, exclusive
-from lamina.memory.tombstones import Tombstones
+from lamina.memory.own_files import Busy, Intent, IntentLog, Tombstones, exclusive
 from lamina.syscalls import is_alive
 
 _PAUSE = 0.05  # seconds without a write after which recording begins

@@ -37,16 +37,23 @@ from lamina.memories import (
 from lamina.memory import drafts, index
 from lamina.memory.admission import Admission
 from lamina.memory.beneath import Beneath, parts_of
+from lamina.memory.drafts import for_index
 from lamina.memory.gate import GateContext
 from lamina.memory.history import finish_interrupted, names_of, purge, purge_copies
 from lamina.memory.inbox import MOST, Inbox
 from lamina.memory.index import INDEX, is_index, load_index
 from lamina.memory.journal import Journal, merge_contents
 from lamina.memory.known_memories import KnownMemories, search
-from lamina.memory.leaks import for_index
 from lamina.memory.naming import free_names, near_names, printable
-from lamina.memory.scan import Scan, Scanner, first_sight, nothing_new, record_outside
-from lamina.memory.tombstones import Pins, Tombstones
+from lamina.memory.own_files import Pins, Tombstones
+from lamina.memory.scan import (
+    Scan,
+    Scanner,
+    first_sight,
+    indexes,
+    nothing_new,
+    record_outside,
+)
 from lamina.memory.topics import read_topic
 
 INDEX_READ = 1_000_000
@@ -260,6 +267,7 @@ class JournalledFiles:
         subject: str = "",
     ) -> Outcome:
         self.make_state()
+        proposal = self._read_first(proposal, exact)
         for _ in range(_TRIES):
             try:
                 return self._write_once(
@@ -270,6 +278,19 @@ class JournalledFiles:
         raise Conflict(
             f"{proposal.path} changes all the time. Close what writes it, then try again."
         )
+
+    def _read_first(self, proposal: Proposal, exact: bytes | None) -> Proposal:
+        """What would go in as the user's word is read in its place, before others wait for the lock."""
+        path = proposal.path
+        if self.admission.rules.reader is None or not _readable_path(path):
+            return proposal
+        with suppress(GateRefused, MemoryStoreError):  # told when it is written
+            current = self.files.read(path)
+            verdict = self.admission.judge(proposal, current, exact)
+            if verdict.speaks and verdict.origin == "typed":
+                before = (current or b"").decode("utf-8", "replace")
+                return dataclasses.replace(proposal, doubt=self.admission.doubt(proposal, before))
+        return proposal
 
     def _write_once(
         self,
@@ -438,8 +459,14 @@ class JournalledFiles:
 
     def _look_outside(self) -> None:
         """In the background, when a session opens: edits by hand since the last time."""
-        if not nothing_new(self.files, self.scanner):
+        if self.changed_outside():
             self.catch_up()
+
+    def changed_outside(self) -> bool:
+        """Is a file not as it was at the last comparison? Before the first one: is there any?"""
+        if not self.state.is_dir():
+            return any(self.scanner.present()) or bool(indexes(self.files))
+        return not nothing_new(self.files, self.scanner)
 
     def make_state(self) -> None:
         if not self.state.is_dir():

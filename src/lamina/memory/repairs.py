@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from lamina.errors import LaminaError, MemoryStoreError
 from lamina.memory import index
 from lamina.memory.audit import Step
+from lamina.memory.drafts import for_index
 from lamina.memory.index import index_of, with_pointer, without_pointer
-from lamina.memory.leaks import for_index
 from lamina.memory.topics import edit_topic, memory_type
 from lamina.ports import MemoryStore
 

@@ -28,8 +28,8 @@ from lamina.memory.beneath import Beneath
 from lamina.memory.header_index import HeaderIndex, IndexBroken, Row, Stamp
 from lamina.memory.history import History
 from lamina.memory.index import INDEX
-from lamina.memory.intents import IntentLog
 from lamina.memory.journal import outside_note
+from lamina.memory.own_files import IntentLog
 from lamina.memory.topics import HEAD_BYTES, is_binary, memory_type, read_header, read_topic
 
 _LEFT_OUT = ("logs",)  # daily logs are dream's material, not memories

@@ -75,19 +75,10 @@ class MemoryIndex:
 
     @property
     def quick(self) -> bool:
-        """May it be asked within a turn? Built already, small, and nobody is at it; or empty."""
-        if self._lock.locked():
+        """May it be asked within a turn? Built already, small, and nobody is at it."""
+        if self._lock.locked() or self._indexed is None:
             return False
-        if self._indexed is not None:
-            few = len(self._indexed.stamps) <= MOST_AT_ONCE
-            return few and self._meaning_file().loaded
-        try:
-            if not self.store.in_files:
-                return not self.store.stamps()
-            with os.scandir(self.store.directory) as entries:
-                return all(one.name in ("MEMORY.md", "logs") for one in entries)
-        except OSError:
-            return True
+        return len(self._indexed.stamps) <= MOST_AT_ONCE and self._meaning_file().loaded
 
     def refresh(self) -> int:
         """Bring the index up to date and save it; says how many memories came, changed or went."""

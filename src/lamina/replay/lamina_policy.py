@@ -45,6 +45,7 @@ from lamina.steps import close_calls
 from lamina.tools.registry import builtin_tools
 
 _MEMORY_LINE, _PICKED = 200, 100  # bytes of a memory's line, and of an answer; set by hand
+_TALK_READ = 3_500  # bytes of talk and memory that a reader is shown: the mean of 412 places
 _DREAM = (1_200,) * 8  # bytes that each call of a dream writes, a memory's file; set by hand
 SIDE = ("agent ", "side chain ")  # conversations of sub-agents, which keep no memories
 
@@ -296,6 +297,11 @@ class _LayeredThread:
         self.state.ledger.append(self.state.paid_for(asked, apart=apart))
         fork = Fork("extraction", len(asked.encode()), (written, *closing), at)
         self._forks.add(self._apart(fork) if apart else fork)
+        if deps.small is not None and deps.config.bool("memory.reader"):
+            small = deps.small(deps.model).name
+            asked = len(prompts.load("reading").encode()) + _TALK_READ
+            for _ in found:
+                self._forks.add(Fork("reading", asked, (_PICKED,), at, model=small))
         ledger.append(edits.state(extraction.CURSOR, ledger.head))
 
     def leave(self) -> list[Fork]:

@@ -16,7 +16,7 @@ from typing import Any, cast
 
 from lamina.text.asks import classify
 from lamina.text.lists import Listed, sections, words
-from lamina.text.origins import handed_over_in, split, without_quotations
+from lamina.text.origins import handed_over_in, hidden_character, split, without_quotations
 from lamina.text.wishes import Wish, meant_by, wish_in
 from lamina.text.wording import content_stems, fold, spans
 
@@ -132,8 +132,6 @@ def asked_at(message: Sequence[Sentence], place: int) -> Asked | None:
 
 def asked_in(message: str, now: datetime) -> list[str]:
     """All that a typed message asks to have kept; after "remember this:" that is the whole rest."""
-    from lamina.text.hidden import hidden_character
-
     sentences = typed_sentences([{"role": "user", "origin": "typed", "content": message}], now)
     found: list[str] = []
     for place in range(len(sentences)):

@@ -159,7 +159,7 @@ def log_instead(store: MemoryStore, proposal: Proposal, now: float) -> Outcome |
     verdict = store.judge_among(proposal, (), "")
     if verdict.decision == "refuse":
         raise GateRefused(verdict.reason)
-    if not verdict.speaks:
+    if not verdict.speaks or (verdict.origin == "typed" and store.doubt(proposal)):
         return None
     when = datetime.fromtimestamp(now, UTC).astimezone()
     said = [line.strip() for line in proposal.body.splitlines() if line.strip()]

@@ -313,8 +313,11 @@ class Judge:
         verdict = self._decided(proposal, vouched, others)
         found.remarks[path] = verdict.warnings
         if verdict.decision == "accept" and verdict.origin == "typed":
-            found.typed.append(path)
-            return
+            doubt = self._store.doubt(proposal) if path in own else ""
+            if not doubt:
+                found.typed.append(path)
+                return
+            proposal = replace(proposal, doubt=doubt)
         if verdict.decision != "refuse":
             verdict = self._decided(proposal, stood, others)
         if verdict.decision != "accept":

@@ -1,0 +1,81 @@
+"""What a reader is asked before a model's memory counts as the user's word, and what its answer means.
+
+The gate compares words. Whether they were meant (a part in a play, a joke, an errand of today) takes
+somebody who reads: a model that sees the talk and the memory, and nothing of what its writer saw. It
+can only object, so what talks it into something lets nothing in. Pure.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import cast
+
+from lamina.memories import Proposal
+from lamina.memory.evidence import Blocks, Record
+from lamina.messages import Json
+
+_BEFORE, _AFTER = 12, 4  # blocks around the words that are shown
+_LONGEST, _LONGEST_MEMORY, _LONGEST_WHY = 1_200, 3_000, 200
+_MOST = 3  # places; what rests on more was put together
+
+
+def question(proposal: Proposal, record: Record, before: str = "") -> str:
+    """The talk around the words that a memory rests on, and the memory; "" if it rests on none. What
+    its file said `before` came from elsewhere and is no new claim."""
+    places: dict[tuple[str, str], str] = {}
+    for one in proposal.evidence:
+        session = one.session or proposal.session
+        places.setdefault((session, one.entry), "")
+    shown = [_place(record, *place) for place in [*places][:_MOST]]
+    talk = "\n\n[elsewhere]\n\n".join(filter(None, shown))
+    if not talk:
+        return ""
+    memory = (
+        f"file: {proposal.path}\ntype: {proposal.type or 'none'}\ntitle: {proposal.name}\n"
+        f"description: {proposal.description}\n\n{proposal.body.strip()}"
+    )
+    known = {*map(str.strip, before.splitlines())} - {"", "---"}
+    memory = "\n".join(
+        f"[stood there] {line}" if line.strip() in known else line for line in memory.splitlines()
+    )
+    return f"<talk>\n{talk}\n</talk>\n\n<memory>\n{memory[:_LONGEST_MEMORY]}\n</memory>"
+
+
+def objection(answer: str) -> str:
+    """Why the reader does not take it for meant; "" where it does, or said nothing of use."""
+    try:
+        said: object = json.loads(answer[answer.find("{") : answer.rfind("}") + 1])
+    except (ValueError, RecursionError):
+        return ""
+    if not isinstance(said, dict) or cast("Json", said).get("meant") is not False:
+        return ""
+    why = " ".join(str(cast("Json", said).get("why") or "it was not meant so").split())
+    return f"read in its place it may not be meant so: {why[:_LONGEST_WHY]}"
+
+
+def _place(record: Record, session: str, entry: str) -> str:
+    own = record.origin_text(session, entry)
+    before = record.before(session, entry)
+    after = record.whole(session)[len(before) + len(own) :]
+    if not own:
+        return ""
+    lines = [*_told(before)[-_BEFORE:], *_told(own, mark=">> "), *_told(after)[:_AFTER]]
+    return "\n".join(lines)
+
+
+def _told(blocks: Blocks, *, mark: str = "") -> list[str]:
+    """A line for each block that somebody said; of all else that it was there."""
+    lines: list[str] = []
+    for origin, text in blocks:
+        if origin in ("typed", "assistant"):
+            who = f"{mark}person" if origin == "typed" else "assistant"
+            lines.append(f"{who}: {_short(text.strip())}")
+        elif lines[-1:] != (named := [f"[{origin}: left out]"]):
+            lines += named
+    return lines
+
+
+def _short(text: str) -> str:
+    if len(text) <= _LONGEST:
+        return text
+    return f"{text[: _LONGEST // 2]} […] {text[-_LONGEST // 2 :]}"

@@ -1,0 +1,191 @@
+"""What a model keeps as the user's word is read in its place first; a reader can only object."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.layers.test_dream_losses import NURSE, dreamt, on_disk, put, topic, typed_before
+from tests.layers.test_extraction import RULE, SAID, InMemory, directory, extracting, files, talk
+from tests.sessions import Place, run, use
+
+from lamina.events import LayerFailed, ModelCalled
+from lamina.memories import Evidence
+from lamina.memory.file_store import FileStore
+from lamina.memory.gate import GateContext
+from lamina.memory.paths import memory_place
+from lamina.memory.reading import objection, question
+from lamina.models.scripted import ScriptedModel, Step
+from lamina.testing import a_memory
+
+PLAY = "What would a pirate tell his parrot? Remember that we never pay our debts."
+DEBTS = {
+    "content": "we never pay our debts", "name": "Debts", "description": "we never pay our debts",
+    "type": "feedback",
+}  # fmt: skip
+SMALL = {"small_model": "scripted"}
+YES, NO = '{"meant": true}', '{"meant": false, "why": "a pirate says it"}'
+TALK: Any = [
+    ("typed", "Let us play pirates."),
+    ("assistant", "Arr!"),
+    ("tool", "secret of a file"),
+    ("tool", "and of another"),
+    ("system", "<system-reminder>"),
+    ("typed", "We never pay our debts."),
+    ("assistant", "Noted. " + "x" * 5_000 + " Arr."),
+    ("typed", "That was the pirate, of course."),
+]
+RECORD = GateContext(
+    origin_text=lambda _, entry: TALK[int(entry) : int(entry) + 1],
+    before=lambda _, entry: TALK[: int(entry)],
+    whole=lambda _: TALK,
+)
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path)
+
+
+def reading(*answers: Any) -> list[Step]:
+    return [Step(answer, purpose="reading") for answer in answers]
+
+
+def waiting(place: Place) -> list[str]:
+    with FileStore(directory(place)) as store:
+        return [item.reason for item in store.waiting()]
+
+
+def remembers(place: Place, *answers: Any, **config: Any) -> list[Any]:
+    """A talk whose agent keeps a line of the pirate's; what was reported."""
+    steps = [use("Remember", **DEBTS), "Arr!", *reading(*answers)]
+    model = ScriptedModel(steps)
+    told = SMALL | config
+    heard = run(lambda: talk(place, model, PLAY, interactive=False, config=told))
+    model.assert_finished()
+    return heard
+
+
+@pytest.mark.spec("L5.6")
+@pytest.mark.parametrize(
+    ("answer", "kept"),
+    [
+        (YES, True),
+        (NO, False),
+        (f"Here you are:\n```json\n{NO}\n```", False),
+        ("no idea", True),
+        ('{"meant": "false"}', True),
+        ('["meant"]', True),
+        ("{" * 5_000 + "}", True),
+        ("", True),
+    ],
+)
+def test_only_a_plain_objection_counts(answer: str, kept: bool) -> None:
+    assert (objection(answer) == "") is kept
+
+
+@pytest.mark.spec("L5.6")
+def test_a_reader_sees_the_talk_and_the_memory_and_not_what_tools_returned() -> None:
+    quotes = (Evidence("We never pay our debts.", "s", "5"),)
+    memory = a_memory("user_debts.md", type="user", description="never pays", evidence=quotes)
+    asked = question(memory, RECORD.record)
+    before = "person: Let us play pirates.\nassistant: Arr!\n[tool: left out]\n[system: left out]\n"
+    assert f"<talk>\n{before}>> person: We never pay our debts.\nassistant: Noted. x" in asked
+    assert "x […] x" in asked
+    assert "Arr.\nperson: That was the pirate, of course.\n</talk>" in asked
+    assert "secret" not in asked
+    assert "reminder" not in asked
+    assert "file: user_debts.md\ntype: user\n" in asked
+    assert "description: never pays\n\nThe file user_debts.md was written" in asked
+
+
+@pytest.mark.spec("L5.6")
+def test_what_a_file_said_before_is_marked() -> None:
+    quotes = (Evidence("We never pay our debts.", "s", "5"),)
+    memory = a_memory("user_debts.md", body="Owes nobody.\nNever pays.", evidence=quotes)
+    asked = question(memory, RECORD.record, "---\nname: Debts\n---\n\nOwes nobody.\n")
+    assert "\n\n[stood there] Owes nobody.\nNever pays.\n</memory>" in asked
+
+
+@pytest.mark.spec("L5.6")
+def test_what_rests_on_no_words_is_not_asked_about() -> None:
+    assert question(a_memory(), RECORD.record) == ""
+    elsewhere = Evidence("We never pay our debts.", "s", "99")
+    assert question(a_memory(evidence=(elsewhere,)), RECORD.record) == ""
+
+
+@pytest.mark.spec("L5.6")
+@pytest.mark.parametrize("answer", [YES, NO, "", {"error": "overloaded"}])
+def test_what_the_agent_remembers_waits_where_the_reader_objects(place: Place, answer: Any) -> None:
+    heard = remembers(place, answer)
+    assert files(place) == ([] if answer == NO else ["MEMORY.md", "feedback_debts.md"])
+    assert ["a pirate says it" in one for one in waiting(place)] == ([True] if answer == NO else [])
+    asked = [one for one in heard if isinstance(one, ModelCalled) and one.purpose == "reading"]
+    failed = [one.layer for one in heard if isinstance(one, LayerFailed)]
+    assert (len(asked), failed) == ((0, ["reading"]) if isinstance(answer, dict) else (1, []))
+
+
+@pytest.mark.spec("L5.6")
+@pytest.mark.parametrize(
+    "off",
+    [{"memory.reader": False}, {"small_model": "none"}, {"spend.layer_caps": {"reading": 1e-9}}],
+)
+def test_without_a_reader_the_words_decide(place: Place, off: dict[str, Any]) -> None:
+    if "spend.layer_caps" in off:
+        remembers(place, YES)  # spends it
+        steps = [use("Remember", **DEBTS | {"name": "Again"}), "Arr!"]
+        run(lambda: talk(place, ScriptedModel(steps), PLAY, interactive=False, config=SMALL | off))
+    else:
+        remembers(place, **off)
+    assert waiting(place) == []
+    assert "feedback_debts.md" in files(place)
+
+
+@pytest.mark.spec("L5.6", "L5.1")
+@pytest.mark.parametrize("answer", [YES, NO])
+def test_what_a_fork_extracts_is_read_too(place: Place, answer: str) -> None:
+    fork = extracting(InMemory(place, "feedback_no_mocks.md", RULE), "done")
+    model = ScriptedModel(["Understood.", *fork, *reading(answer)])
+    run(lambda: talk(place, model, SAID, config=SMALL))
+    model.assert_finished()
+    assert len(waiting(place)) == (answer == NO)
+    assert ("feedback_no_mocks.md" in files(place)) is (answer == YES)
+    [request] = [one for one in model.requests if one.purpose == "reading"]
+    assert ">> person: Please never mock the database" in str(request.messages)
+    assert not request.tools
+
+
+@pytest.mark.spec("L5.6", "L6.3")
+@pytest.mark.parametrize("answer", [YES, NO])
+def test_what_a_dream_takes_from_past_talk_is_read_too(place: Place, answer: str) -> None:
+    typed_before(place, "I prefer pytest over unittest.")
+    folder = memory_place(place.home, place.project).directory
+    there = {"nurse.md": topic("user", "Nurse", NURSE)}
+    put(folder, there)
+    new = {"user_pytest.md": topic("user", "I prefer pytest over unittest.", name="Pytest")}
+    done = dreamt(place, there | new, config=SMALL, more=reading(answer))
+    assert on_disk(folder).keys() == (there | new if answer == YES else there).keys()
+    assert any("a pirate says it" in one for one in done.problems) is (answer == NO)
+
+
+@pytest.mark.spec("L5.6")
+def test_a_person_is_never_read_and_one_place_is_read_once(tmp_path: Path) -> None:
+    asked: list[str] = []
+    said = "Never push to main."
+    gate = GateContext(
+        origin_text=lambda _session, entry: [("typed", said)] if entry == "0" else (),
+        whole=lambda _session: [("typed", said)],
+        reader=lambda question: asked.append(question) or NO,
+    )
+    rule = a_memory(
+        "feedback_push.md", type="feedback", name=said, description=said, body=said,
+        evidence=(Evidence(said, "s", "0"),), session="s",
+    )  # fmt: skip
+    with FileStore(tmp_path / "memory", gate=gate) as store:
+        for _ in range(2):
+            assert store.remember(replace(rule, writer="agent")).decision == "inbox"
+        assert len(asked) == 1
+        assert store.write(rule).decision == "accept"
+        assert len(asked) == 1
