@@ -135,7 +135,14 @@ def branch_of(
     child.tools.emit = child.emit
     child.tools.session = ForkToolSession(child)
     child.listeners.append(lambda event: pass_on(parent, event))
-    child.listeners.append(lambda event: _mind_the_cap(child, event))
+
+    def mind_the_cap(event: Event) -> None:
+        """The call that reaches a cap is the last one: a fork of thirty would go far beyond it."""
+        booked = isinstance(event, (AttemptBroke, ModelCalled))
+        if booked and child.deps.spend.refusal(purpose, child.deps.clock.now()):
+            child.max_calls = child.calls
+
+    child.listeners.append(mind_the_cap)
     return child
 
 
@@ -220,14 +227,6 @@ def pass_on(parent: State, event: Event) -> None:
     if isinstance(event, (AttemptBroke, ModelCalled, PermissionRefused)):
         for listener in list(parent.listeners):
             listener(event)
-
-
-def _mind_the_cap(child: State, event: Event) -> None:
-    """The call that reaches a cap is the last one: a fork of thirty would go far beyond it."""
-    if isinstance(event, (AttemptBroke, ModelCalled)):
-        deps = child.deps
-        if deps.spend.refusal(child.purpose, deps.clock.now()):
-            child.max_calls = child.calls
 
 
 def _say_once(parent: State, reason: str) -> None:

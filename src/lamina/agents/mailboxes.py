@@ -109,7 +109,11 @@ class _FileReader:
             # For writing too: else it could be read for ever once the last sender closed it.
             self.bell = _opener(box / "bell", os.O_RDWR)
             self.show(presence)
-            self._tidy()
+            # What was read long ago, or never came to be a letter.
+            for one in [*(box / "tmp").iterdir(), *(box / "cur").iterdir()]:
+                with suppress(OSError):
+                    if time.time() - one.lstat().st_mtime > _KEPT:
+                        one.unlink()
         except BaseException as error:
             self.close()
             if isinstance(error, BlockingIOError):
@@ -158,13 +162,6 @@ class _FileReader:
         with open(temporary, "wb", opener=_opener) as file:
             file.write(presence.packed())
         temporary.rename(self._box / "presence.json")
-
-    def _tidy(self) -> None:
-        """What was read long ago, or never came to be a letter."""
-        for one in [*(self._box / "tmp").iterdir(), *(self._box / "cur").iterdir()]:
-            with suppress(OSError):
-                if time.time() - one.lstat().st_mtime > _KEPT:
-                    one.unlink()
 
     def close(self, *, keep: bool = True) -> None:
         with suppress(OSError, LaminaError):  # somebody took it away

@@ -92,15 +92,12 @@ class Agents:
             kind = self.types.known.get(card.type) or AgentType(card.type, card.task)
             agent = self.known[card.id] = Agent(card, kind, self.main)
             if card.reason == roster.KILLED and not (serves and card.name == self.roads.name):
-                self._cut(agent)
-
-    def _cut(self, agent: Agent) -> None:
-        """It was killed with its session: its record says so, and whoever waits for it hears of it."""
-        agent.card = replace(agent.card, reason=_CUT, ended=self.main.deps.clock.now())
-        with suppress(LaminaError):
-            self.roads.book(agent)
-        if agent.card.background:
-            self._notify(agent)
+                # With its session: its record says so, and whoever waits for it hears of it.
+                agent.card = replace(card, reason=_CUT, ended=self.main.deps.clock.now())
+                with suppress(LaminaError):
+                    self.roads.book(agent)
+                if card.background:
+                    self._notify(agent)
 
     # ---- looking
 
@@ -399,24 +396,21 @@ class Agents:
         """Words for an agent: into its queue while it runs; else it is taken up again from its ledger,
         in the background."""
         async with self._starting if agent.state is None else nullcontext():
-            if agent.state is None:  # two at once must not open it twice
-                await self._resume(agent, words, origin)
-            else:
+            if agent.state is not None:  # two at once must not open it twice
                 agent.state.queue.append((words, origin))
-
-    async def _resume(self, agent: Agent, words: str, origin: Origin) -> None:
-        self._must_have_room()
-        if agent.card.type == roster.REMOTE:
-            raise ToolError(f"{agent.card.name} is done elsewhere. Write to {agent.card.base}.")
-        await self._must_be_trusted(agent.type)
-        agent.caller, agent.shutdown = self.main, False
-        state = await self._state(agent, self.main)
-        agent.card = replace(agent.card, status="running", reason="", background=True)
-        # First, so that whoever finds its record cut off knows that there was more to do.
-        state.ledger.append(edits.state(roster.CARD, agent.card.to_json()))
-        close_calls(state, "[The agent ended before this call did]")
-        state.say(words, origin)
-        await self._go(agent, state, wait=False)
+                return
+            self._must_have_room()
+            if agent.card.type == roster.REMOTE:
+                raise ToolError(f"{agent.card.name} is done elsewhere. Write to {agent.card.base}.")
+            await self._must_be_trusted(agent.type)
+            agent.caller, agent.shutdown = self.main, False
+            state = await self._state(agent, self.main)
+            agent.card = replace(agent.card, status="running", reason="", background=True)
+            # First, so that whoever finds its record cut off knows that there was more to do.
+            state.ledger.append(edits.state(roster.CARD, agent.card.to_json()))
+            close_calls(state, "[The agent ended before this call did]")
+            state.say(words, origin)
+            await self._go(agent, state, wait=False)
 
 
 def agents_of(state: State) -> Agents:

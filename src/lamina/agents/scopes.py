@@ -68,8 +68,16 @@ class AgentMemory:
 
     def strange(self) -> dict[str, bytes]:
         """Files that are there and that neither Lamina wrote nor the user agreed to."""
-        found = {} if self.scope == "user" else self._files()
-        return {n: data for n, data in found.items() if not self.trust.has(self._digest(n, data))}
+        found: dict[str, bytes] = {}
+        for path in () if self.scope == "user" else sorted(self.directory.rglob("*.md")):
+            name, data = path.relative_to(self.directory).as_posix(), b""
+            with suppress(OSError):
+                if path.is_file():  # a pipe would never end
+                    with path.open("rb") as file:
+                        data = file.read(_LARGEST)
+            if not self.trust.has(self._digest(name, data)):
+                found[name] = data
+        return found
 
     def agree(self, seen: Mapping[str, bytes]) -> None:
         """These files, as they were seen, may be shown to agents."""
@@ -78,17 +86,6 @@ class AgentMemory:
     def _digest(self, name: str, data: bytes) -> str:
         path = self.directory / name
         return hashlib.sha256(str(path).encode() + b"\0" + data).hexdigest()
-
-    def _files(self) -> dict[str, bytes]:
-        found: dict[str, bytes] = {}
-        for path in sorted(self.directory.rglob("*.md")):
-            data = b""
-            with suppress(OSError):
-                if path.is_file():  # a pipe would never end
-                    with path.open("rb") as file:
-                        data = file.read(_LARGEST)
-            found[path.relative_to(self.directory).as_posix()] = data
-        return found
 
     # ---- in use
 

@@ -16,7 +16,7 @@ from lamina.agents.types import FORK, AgentType
 from lamina.ledger import edits, log
 from lamina.ledger.places import private_folder
 from lamina.ledger.record import Ledger
-from lamina.messages import Block, Json, text
+from lamina.messages import Json, text
 from lamina.ports import HookName, HookResult, Hooks, NoBackground, NoHooks
 from lamina.state import State
 from lamina.tools.permissions import Rule
@@ -116,20 +116,16 @@ def agent_ledger(agents: Agents, agent: Agent, caller: State, path: Path) -> Led
 def _first(state: State, agent: Agent, *, fork: bool) -> list[Json]:
     head = edits.session(state.deps.session_id, state.tools.project)
     first = [head, edits.state(roster.CARD, agent.card.to_json())]
-    if not fork:
-        tools = [spec.to_json() for spec in state.deps.toolbox.specs()]
-        first.append(edits.frame(_system(state, agent), tools, state.deps.model.name, {}))
-    return first
-
-
-def _system(state: State, agent: Agent) -> list[Block]:
+    if fork:
+        return first
     part = agent.type.prompt or agent.type.description
     if agent.type.plan:
         part += f"\n\nYou may only read until your plan is approved. {_HAND_IN} Then end your turn."
-    blocks = [text(prompts.load("agent", project=str(state.tools.project), prompt=part))]
+    system = [text(prompts.load("agent", project=str(state.tools.project), prompt=part))]
     if agent.memory is not None and agent.store is not None:
-        blocks.append(text(agent.memory.section(agent.store)))
-    return blocks
+        system.append(text(agent.memory.section(agent.store)))
+    tools = [spec.to_json() for spec in state.deps.toolbox.specs()]
+    return [*first, edits.frame(system, tools, state.deps.model.name, {})]
 
 
 class ToolHooks:

@@ -21,9 +21,8 @@ from typing import Literal
 
 from lamina.config import Config
 from lamina.errors import UsageError
-from lamina.ledger.places import find_project_folder, write_private
+from lamina.ledger.places import find_project_folder, read_json, write_private
 from lamina.memory import canonical_root, read_topic
-from lamina.messages import as_list
 
 Scope = Literal["user", "project", "local"]
 READING = ("Read", "Grep", "Glob")
@@ -294,7 +293,4 @@ class Trust:
             write_private(self._file, json.dumps(sorted(self._kept() | agreed)).encode())
 
     def _kept(self) -> set[str]:
-        try:
-            return {str(one) for one in as_list(json.loads(self._file.read_bytes()))}
-        except (OSError, ValueError):
-            return set()
+        return read_json(self._file, set[str]) or set()

@@ -7,7 +7,6 @@ from __future__ import annotations
 import argparse
 import select
 import sys
-from collections.abc import Sequence
 from itertools import islice
 from typing import Any
 
@@ -121,17 +120,14 @@ _KEEPS = ("Remember", "Forget")
 
 def ask_once(args: argparse.Namespace, wish: dict[str, Any], prompt: str, pasted: str) -> int:
     reply = anyio.run(_ask, args, wish, prompt, pasted)
-    if reply.stop in ("end_turn", "unanswered") and _refused(reply.events):
+    # Was the last tool call refused, or the last wish to remember or forget? After any other refusal a
+    # model may well find another way, and then the answer is what counts.
+    calls = [event for event in reply.events if isinstance(event, ToolFinished)]
+    last = {call.name: call for call in calls}
+    refused = any(one.refused for one in (*calls[-1:], *(last[n] for n in _KEEPS if n in last)))
+    if reply.stop in ("end_turn", "unanswered") and refused:
         return REFUSED
     return _ENDS.get(reply.stop, FAILED)
-
-
-def _refused(events: Sequence[Event]) -> bool:
-    """Was the last tool call refused, or the last wish to remember or forget? After any other refusal a
-    model may well find another way, and then the answer is what counts."""
-    calls = [event for event in events if isinstance(event, ToolFinished)]
-    last = {call.name: call for call in calls}
-    return any(call.refused for call in (*calls[-1:], *(last[n] for n in _KEEPS if n in last)))
 
 
 async def _ask(args: argparse.Namespace, wish: dict[str, Any], prompt: str, pasted: str) -> Reply:

@@ -9,7 +9,7 @@ import difflib
 import os
 import re
 from collections.abc import Awaitable, Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -41,26 +41,15 @@ from lamina.text.asks import forget_wish
 
 
 @dataclass(frozen=True, slots=True)
-class Leave:
-    """End the conversation."""
+class Next:
+    """What the conversation does then."""
+
+    leave: bool = False  # this session …
+    wish: dict[str, Any] | None = None  # … for another; {}: a new one; None: end
+    model: str = ""  # for the sessions that follow too
 
 
-@dataclass(frozen=True, slots=True)
-class Switch:
-    """Continue with another session; with no wish, a new one."""
-
-    wish: dict[str, Any] = field(default_factory=dict[str, Any])
-
-
-@dataclass(frozen=True, slots=True)
-class Use:
-    """Stay, and use this model for the sessions that follow too."""
-
-    model: str
-
-
-Next = Leave | Switch | Use | None
-Handler = Callable[["Session", str], Awaitable[Next]]
+Handler = Callable[["Session", str], Awaitable[Next | None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +59,7 @@ class SlashCommand:
     argument: str = ""
 
 
-async def run_command(session: Session, line: str) -> Next:
+async def run_command(session: Session, line: str) -> Next | None:
     """Run `/name argument`. UsageError if there is no such command."""
     name, _, argument = line.partition(" ")
     command = COMMANDS.get(name)
@@ -107,26 +96,26 @@ async def _help(session: Session, argument: str) -> None:  # noqa: ARG001 - all 
 
 
 async def _clear(session: Session, argument: str) -> Next:  # noqa: ARG001
-    return Switch()
+    return Next(leave=True, wish={})
 
 
 async def _exit(session: Session, argument: str) -> Next:  # noqa: ARG001
-    return Leave()
+    return Next(leave=True)
 
 
-async def _model(session: Session, argument: str) -> Next:
+async def _model(session: Session, argument: str) -> Next | None:
     if argument:
         await session.set_model(argument)
     out(f"  The model is {harmless(session.status().model)}.")
-    return Use(argument) if argument else None
+    return Next(model=argument) if argument else None
 
 
-async def _resume(session: Session, argument: str) -> Next:
+async def _resume(session: Session, argument: str) -> Next | None:
     """With an id that session; without, the list to choose from."""
     files = [file for file in sessions.find(session.config) if file.stem != session.id]
     if argument:
         file = sessions.choose(files, argument)
-        return Switch({"session_id": file.stem, "resume": True})
+        return Next(leave=True, wish={"session_id": file.stem, "resume": True})
     if not files:
         note("  There is no other session here.")
         return None

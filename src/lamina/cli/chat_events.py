@@ -114,15 +114,9 @@ _TELLING = ("command", "file_path", "path", "pattern", "query", "url", "descript
 
 
 def called(event: events.ToolStarted) -> str:
-    return f"{event.name} {_about(event.input)}".rstrip()
-
-
-def _about(given: dict[str, Any]) -> str:
-    for name in _TELLING:
-        if isinstance(given.get(name), str):
-            return _cut(given[name])
-    texts = [value for value in given.values() if isinstance(value, str)]
-    return _cut(texts[0]) if texts else ""
+    given = [*(event.input.get(name) for name in _TELLING), *event.input.values()]
+    about = next((value for value in given if isinstance(value, str)), "")
+    return f"{event.name} {_cut(about)}".rstrip()
 
 
 def _cut(text: str) -> str:

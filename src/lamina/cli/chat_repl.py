@@ -30,7 +30,7 @@ from prompt_toolkit.patch_stdout import patch_stdout
 from lamina._version import __version__
 from lamina.agents.summary import shown
 from lamina.cli import sessions, transcript
-from lamina.cli.chat_commands import Leave, Switch, Use, completions, run_command
+from lamina.cli.chat_commands import Next, completions, run_command
 from lamina.cli.chat_events import called, line_of, on_ctrl_c
 from lamina.cli.main import DONE
 from lamina.cli.terminal import (
@@ -62,6 +62,8 @@ from lamina.session import Session
 LONGEST_TYPED_PASTE = 300
 _SILENCE = 2.0  # seconds without a word after which a line says what is waited for
 _LAST_LINES = 8  # of an answer, shown when its session goes on
+# Questions about a permission; the detail below says what exactly.
+_ASKED = {"Bash": "Run this command?", "Write": "Write this file?", "Edit": "Edit this file?"}
 
 
 @contextmanager
@@ -109,7 +111,7 @@ class Editor:
         with patch_stdout(raw=True), keys_as_pressed():  # background talk goes above the line
             _type(_typed_ahead())
             line = await prompt.prompt_async(
-                "› ", bottom_toolbar=self._toolbar, handle_sigint=False
+                "› ", bottom_toolbar=lambda: [("", self._status())], handle_sigint=False
             )
         found = {mark: text for mark, text in self._pastes.items() if mark in line}
         if len(found) == 1 and line.strip() in found:
@@ -160,9 +162,6 @@ class Editor:
                     yield Completion(whole, -len(typed))
 
         return ByTab()
-
-    def _toolbar(self) -> Any:
-        return [("", self._status())]
 
     def _history(self) -> History:
         """What was typed before, in a file that only the user reads; in memory where that fails."""
@@ -242,7 +241,7 @@ class Conversation:
     async def run(self) -> int:
         warm_up(self._config.str("model"))
         left, following = await self._visit(self._wish)
-        while isinstance(following, Switch):
+        while following.wish is not None:
             wish = {"config": self._config, **following.wish}
             try:
                 left, following = await self._visit(wish)
@@ -252,7 +251,7 @@ class Conversation:
                 left, following = await self._visit(back)
         return DONE
 
-    async def _visit(self, wish: dict[str, Any]) -> tuple[str, Leave | Switch]:
+    async def _visit(self, wish: dict[str, Any]) -> tuple[str, Next]:
         """One session, from its greeting to the end of its background work."""
         async with Session.open(
             **wish, interactive=True, ask=self._may, on_event=self._hear
@@ -279,7 +278,7 @@ class Conversation:
             if enough.cancelled_caught:
                 await session.drain(0)
 
-    async def _stay(self, session: Session) -> Leave | Switch:
+    async def _stay(self, session: Session) -> Next:
         """Lines of one session, until it is left or changed."""
         while True:
             if (memory := session.state.deps.memory) is not None:
@@ -288,17 +287,17 @@ class Conversation:
             try:
                 line, pasted = await self._editor.read()
             except EOFError:
-                return Leave()
+                return Next(leave=True)
             except KeyboardInterrupt:
                 note(style("  Ctrl-D leaves.", "dim", sys.stderr))
                 continue
             try:
                 if line.startswith("/") and not pasted:
                     self._compacting = line.startswith("/compact")
-                    following = await run_command(session, line.strip())
-                    if isinstance(following, Use):
+                    following = await run_command(session, line.strip()) or Next()
+                    if following.model:
                         self._config = self._config.with_(model=following.model)
-                    elif following is not None:
+                    if following.leave:
                         return following
                 elif line.strip() or pasted:
                     await self._turn(session, line, pasted)
@@ -373,7 +372,8 @@ class Conversation:
 
         def ask() -> None:
             self._end_line()
-            out(style(f"? {_asked(tool)}", "yellow"))
+            asked = _ASKED.get(tool) or f"Allow {one_line(tool, width() - 12)}?"
+            out(style(f"? {asked}", "yellow"))
             for line in harmless(detail).splitlines()[:20]:
                 out(f"    {line[: width() - 4]}")
             if allows := getattr(detail, "always", ""):
@@ -437,12 +437,6 @@ class Conversation:
         if len(beside) < len(status.background):
             parts += shown(self._session.agents)
         return " · ".join(harmless(part) for part in parts)
-
-
-def _asked(tool: str) -> str:
-    """A question about a permission; the detail below it says what exactly."""
-    asked = {"Bash": "Run this command?", "Write": "Write this file?", "Edit": "Edit this file?"}
-    return asked.get(tool) or f"Allow {one_line(tool, width() - 12)}?"
 
 
 def _short(tokens: int) -> str:

@@ -299,7 +299,7 @@ def _show_requests(args: argparse.Namespace, calls: Sequence[Call]) -> None:
         for call in calls
     ]
     heading = ["request", "tokens", "cached", "cost", "before it"]
-    out(fitted(rows, heading, width(), gives_way=(2,), cut=4, right=(0, 1, 2, 3)))
+    out(fitted(rows, heading, gives_way=(2,), cut=4, right=(0, 1, 2, 3)))
 
 
 def _call_json(call: Call) -> Json:

@@ -22,11 +22,13 @@ _PRIVATE = frozenset({"-p", "--print"})
 
 def record(error: BaseException, words: Sequence[str]) -> str:
     """Write the log; return the sentence for the user."""
+    pairs = zip(["", *words], words, strict=False)
+    shown = ["…" if before in _PRIVATE else word for before, word in pairs]
     name = f"crash-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}.txt"
     content = "\n".join(
         [
             f"lamina {__version__}, Python {platform.python_version()}, {platform.platform()}",
-            f"command: {' '.join(_without_prompt(words))}",
+            f"command: {' '.join(shown)}",
             "",
             *traceback.format_exception(error),
         ]
@@ -55,11 +57,3 @@ def _folders(words: Sequence[str]) -> list[Path]:
     except (SettingsError, OSError):
         return [Path(tempfile.gettempdir())]
     return [(home / "lamina" if claude else home) / "logs", Path(tempfile.gettempdir())]
-
-
-def _without_prompt(words: Sequence[str]) -> list[str]:
-    shown: list[str] = []
-    for word in words:
-        private = bool(shown) and shown[-1] in _PRIVATE
-        shown.append("…" if private else word)
-    return shown

@@ -108,7 +108,13 @@ def run(args: argparse.Namespace) -> int | None:
         raise UsageError(f"Memory is off ({config.source('memory.enabled').where}).")
     if not (args.now or args.dry_run) and (why := _not_due(config)):
         return _say(args, {"status": "not due", "text": why})
-    return _dream(args)
+    done = anyio.run(dreamt, args)
+    if args.dry_run and not args.json and done.status == "completed":
+        print_diff(done.diff)
+        note(done.text)
+        _show_problems(done.problems)
+        return 0
+    return _say(args, {**done.to_json(), **({"diff": done.diff} if args.dry_run else {})})
 
 
 def _set_timer(args: argparse.Namespace, config: Config) -> None:
@@ -145,25 +151,24 @@ def _not_due(config: Config) -> str:
     )
 
 
-def _dream(args: argparse.Namespace) -> int:
-    done = anyio.run(dreamt, args)
-    if args.dry_run and not args.json and done.status == "completed":
-        print_diff(done.diff)
-        note(done.text)
-        _show_problems(done.problems)
-        return 0
-    value = {**done.to_json(), **({"diff": done.diff} if args.dry_run else {})}
-    return _say(args, value)
-
-
 async def dreamt(args: argparse.Namespace, prepared: DreamResult | None = None) -> DreamResult:
     """Dream as the options say; with `prepared`, do what an earlier dry run found."""
-    live = _Live(quiet=args.quiet or args.json)
-    async with _outside_sessions(args, live.hear) as state:
+    line = StatusLine(quiet=args.quiet or args.json, patience=0)
+
+    def hear(event: Event) -> None:
+        if isinstance(event, Warned):
+            line.clear()
+            note(f"lamina: {harmless(event.message)}")
+        elif isinstance(event, DreamChanged) and event.status == "running":
+            tools = f", {plural(event.tools, 'tool call')}" if event.tools else ""
+            files = f", {plural(len(event.files), 'file')}" if event.files else ""
+            line.say(f"{event.phase} · {event.step} · {event.text}{tools}{files}")
+
+    async with _outside_sessions(args, hear) as state:
         try:
             return await dream.run(state, apply=not args.dry_run, prepared=prepared)
         finally:
-            live.clear()
+            line.clear()
 
 
 @asynccontextmanager
@@ -186,23 +191,6 @@ async def _outside_sessions(args: argparse.Namespace, hear: Emit) -> AsyncGenera
         state = await opening.make_state(options, config, ledger, path, stack)
         state.ledger.append(opening.first_frame(state))
         yield state
-
-
-class _Live:
-    """One line on the terminal that says where the dream is."""
-
-    def __init__(self, *, quiet: bool) -> None:
-        self._line = StatusLine(quiet=quiet, patience=0)
-        self.clear = self._line.clear
-
-    def hear(self, event: Event) -> None:
-        if isinstance(event, Warned):
-            self.clear()
-            note(f"lamina: {harmless(event.message)}")
-        elif isinstance(event, DreamChanged) and event.status == "running":
-            tools = f", {plural(event.tools, 'tool call')}" if event.tools else ""
-            files = f", {plural(len(event.files), 'file')}" if event.files else ""
-            self._line.say(f"{event.phase} · {event.step} · {event.text}{tools}{files}")
 
 
 def _say(args: argparse.Namespace, value: dict[str, Any]) -> int:
@@ -423,7 +411,9 @@ def _command(args: argparse.Namespace, config: Config) -> list[str]:
 
 
 def _service(command: list[str], config: Config) -> str:
-    start = " ".join(_quoted(word) for word in command)
+    # As systemd reads words: quoted, with its special characters escaped.
+    special = {"\\": "\\\\", '"': '\\"', "%": "%%", "$": "$$", "\n": "\\n", "\t": "\\t"}
+    start = " ".join(f'"{word.translate(str.maketrans(special))}"' for word in command)
     return (
         f"[Unit]\nDescription=Lamina tidies the memory of {_described(config)}\n\n"
         f"[Service]\nType=oneshot\nExecStart={start}\nNice=10\n"
@@ -436,13 +426,6 @@ def _timer(config: Config) -> str:
         f"[Timer]\nOnCalendar=*-*-* 0{_HOUR}:00:00\nPersistent=true\n\n"
         "[Install]\nWantedBy=timers.target\n"
     )
-
-
-def _quoted(word: str) -> str:
-    """A word as systemd reads it: quoted, with systemd's special characters escaped."""
-    special = {"\\": "\\\\", '"': '\\"', "%": "%%", "$": "$$", "\n": "\\n", "\t": "\\t"}
-    word = word.translate(str.maketrans(special))
-    return f'"{word}"'
 
 
 def _described(config: Config) -> str:

@@ -45,8 +45,13 @@ def run(args: argparse.Namespace) -> None:
         out(harmless(as_reminder(found.loaded)))
     else:
         _show(found)
-    if not args.quiet and not args.json:
-        _remarks(found)
+    if args.quiet or args.json:
+        return
+    for item in found.loaded:
+        for warning in item.warnings:
+            note(f"{harmless(item.path)}: {harmless(warning)}")
+    for item in found.skipped:
+        note(f"not loaded: {harmless(item.path)}: {harmless(item.why)}")
 
 
 def _show(found: Instructions) -> None:
@@ -63,11 +68,3 @@ def _show(found: Instructions) -> None:
     total = sum(item.size for item in found.loaded)
     files = plural(len(rows), "file")
     out(style(f"{files}, {total:,} bytes; where two disagree, the later one wins", "dim"))
-
-
-def _remarks(found: Instructions) -> None:
-    for item in found.loaded:
-        for warning in item.warnings:
-            note(f"{harmless(item.path)}: {harmless(warning)}")
-    for item in found.skipped:
-        note(f"not loaded: {harmless(item.path)}: {harmless(item.why)}")

@@ -300,16 +300,13 @@ def _command_name(words: Sequence[str]) -> str | None:
         elif not word.startswith("-"):
             if word in COMMANDS:
                 return word
-            raise UsageError(_unknown(word))
+            import difflib
+
+            near = difflib.get_close_matches(word, COMMANDS, n=1)
+            hint = "`lamina --help` lists the commands."
+            hint = f"Did you mean `lamina {near[0]}`?" if near else hint
+            raise UsageError(f"There is no command {word!r}. {hint}")
     return None
-
-
-def _unknown(word: str) -> str:
-    import difflib
-
-    near = difflib.get_close_matches(word, COMMANDS, n=1)
-    hint = f"Did you mean `lamina {near[0]}`?" if near else "`lamina --help` lists the commands."
-    return f"There is no command {word!r}. {hint}"
 
 
 def _module(name: str) -> Module:

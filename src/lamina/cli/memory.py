@@ -13,7 +13,6 @@ import shlex
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from lamina.cli import memory_history, memory_reports, memory_transfer
@@ -21,13 +20,13 @@ from lamina.cli.chat_events import adopted
 from lamina.cli.memory_history import edited_text, kept_if_refused
 from lamina.cli.options import add_verb, begin_group, command, config_of, count, flag, option
 from lamina.cli.terminal import (
+    fitted,
     harmless,
     moment,
     note,
     one_line,
     out,
     out_bytes,
-    out_fitted,
     out_json,
     picked,
     plural,
@@ -189,7 +188,13 @@ def open_store(config: Config, *, quiet: bool = True, agent: str = "") -> Memory
     not in the background."""
     from lamina.memory import open_store as open_it
 
-    tell = partial(_tell, quiet=quiet, claude=config.claude)
+    def tell(event: Event) -> None:
+        """Warnings of the store go to stderr, whatever is printed."""
+        if isinstance(event, Warned):
+            note(harmless(event.message))
+        elif isinstance(event, MemoryAdopted) and not quiet:
+            note(adopted(len(event.files), "written by Claude Code" if config.claude else ""))
+
     if not agent:
         return open_it(config, tell)
     known = agent_memories(config)
@@ -212,14 +217,6 @@ def agent_memories(config: Config) -> dict[str, AgentMemory]:
     return {name: one for name, one in places.items() if one and one.directory.is_dir()}
 
 
-def _tell(event: Event, *, quiet: bool, claude: bool) -> None:
-    """Warnings of the store go to stderr, whatever is printed."""
-    if isinstance(event, Warned):
-        note(harmless(event.message))
-    elif isinstance(event, MemoryAdopted) and not quiet:
-        note(adopted(len(event.files), "written by Claude Code" if claude else ""))
-
-
 # ---- reading
 
 
@@ -240,7 +237,7 @@ def _list(args: argparse.Namespace, store: MemoryStore) -> None:
         for one in shown
     ]
     if rows:
-        out_fitted(rows, ["type", "file", "changed", "what"], gives_way=(2, 0), cut=3)
+        out(fitted(rows, ["type", "file", "changed", "what"], gives_way=(2, 0), cut=3))
     if not args.quiet:
         _list_remarks(store, len(memories) - len(shown), store.unreadable(), empty=not memories)
 

@@ -194,7 +194,8 @@ def why_it_is_there(args: argparse.Namespace, store: MemoryStore, path: str) -> 
 def _diff(args: argparse.Namespace, _: MemoryStore, history: MemoryHistory) -> None:
     from lamina.memory import diff_text
 
-    commit = _chosen(history, args.commit)
+    newest = next((one.id for one in history.log()), "")
+    commit = history.find(args.commit) if args.commit else newest
     if not commit:
         note("No history yet.")
         return
@@ -287,13 +288,6 @@ def _restore(args: argparse.Namespace, _: MemoryStore, history: MemoryHistory) -
 VERBS = {"log": _log, "diff": _diff, "blame": _blame, "undo": _undo, "restore": _restore}
 
 
-def _chosen(history: MemoryHistory, beginning: str) -> str:
-    """The commit whose id begins so, or the newest; "" if there is none."""
-    if beginning:
-        return history.find(beginning)
-    return next((commit.id for commit in history.log()), "")
-
-
 def _named(store: MemoryStore, word: str) -> str:
     """A path that exists, or did: the history still knows deleted memories."""
     known = store.content(f"{word}.md", 1) is not None
@@ -376,7 +370,15 @@ def _do(args: argparse.Namespace, store: MemoryStore, item: InboxItem) -> dict[s
 
 def _show_inbox(args: argparse.Namespace, store: MemoryStore, items: list[InboxItem]) -> None:
     if args.json:
-        out_json([_item_json(item, store.inbox_diff(item)) for item in items])
+        out_json(
+            [
+                picked(item, "id when")
+                | picked(item.proposal, "path writer")
+                | picked(item, "reason warnings update_of")
+                | {"diff": store.inbox_diff(item)}
+                for item in items
+            ]
+        )
         return
     if not items:
         note("The inbox is empty.")
@@ -390,11 +392,6 @@ def _show_inbox(args: argparse.Namespace, store: MemoryStore, items: list[InboxI
         out()
     if not args.quiet:
         note("`lamina memory inbox accept ID`, `edit ID`, `reject ID`, or --all.")
-
-
-def _item_json(item: InboxItem, diff: str) -> dict[str, object]:
-    about = {**picked(item, "id when"), **picked(item.proposal, "path writer")}
-    return {**about, **picked(item, "reason warnings update_of"), "diff": diff}
 
 
 # ---- the editor

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 from lamina.cli.options import add_verb, count, flag, optional
 from lamina.cli.terminal import (
     Progress,
+    fitted,
     harmless,
     note,
     one_line,
     out,
-    out_fitted,
     out_json,
     picked,
     plural,
@@ -94,7 +94,7 @@ def search(args: argparse.Namespace, store: MemoryStore) -> None:
             for (_, memory), chance in zip(found, likely, strict=True)
         ]
         heading = ["chance", "type", "file", "what"]
-        out_fitted(rows, heading, gives_way=(1, 0), cut=3)
+        out(fitted(rows, heading, gives_way=(1, 0), cut=3))
     else:
         note("Nothing found.")
 

@@ -20,7 +20,7 @@ from lamina.cli.terminal import harmless, note, out_decisions, out_json, out_res
 from lamina.config import Config
 from lamina.errors import GateRefused, InboxFull, LaminaError, SaidAlready, UsageError
 from lamina.ledger.places import failing_as
-from lamina.memories import MEMORY_TYPES, QUOTED, Memory, MemoryType, Proposal
+from lamina.memories import MEMORY_TYPES, QUOTED, MemoryType, Proposal
 from lamina.messages import as_list, as_object
 from lamina.ports import MemoryStore
 
@@ -242,17 +242,13 @@ def _in_folder(folder: Path) -> Iterator[Found]:
                 _left_out(str(file.relative_to(folder)))
             elif memory.body.strip():
                 path = file.relative_to(folder).as_posix()
-                about = memory.type, _title(memory), memory.description
-                yield Found(path, memory.body, *about, path)
+                # A title that was only made from the file's name would make a worse one.
+                title = "" if memory.name == file.stem else memory.name
+                yield Found(path, memory.body, memory.type, title, memory.description, path)
 
 
 def _left_out(path: str) -> None:
     note(f"{path} is a quotation, for which nobody vouches: it is left out.")
-
-
-def _title(memory: Memory) -> str:
-    """Its own; one that was only made from the file's name would make a worse one."""
-    return "" if memory.name == Path(memory.path).stem else memory.name
 
 
 def _as_ours(row: Any, number: int) -> dict[str, Any]:

@@ -6,6 +6,7 @@ the options lead to. Reads nothing until `config_of` is called.
 from __future__ import annotations
 
 import argparse
+import math
 import re
 import shlex
 from collections.abc import Mapping
@@ -71,7 +72,7 @@ def add_verb(
     help: str,  # noqa: A002 - argparse's own name
 ) -> argparse.ArgumentParser:
     """A command's own sub-command, with the common options."""
-    parser = verbs.add_parser(name, help=help, description=_sentence(help))
+    parser = verbs.add_parser(name, help=help, description=f"{help[:1].upper()}{help[1:]}.")
     add_common(parser)
     return parser
 
@@ -121,21 +122,14 @@ def config_of(args: argparse.Namespace, **overrides: Any) -> Config:
 
     config = load(args.project, home=args.home, claude=args.claude, overrides=overrides)
     if not config.project.is_dir():
-        _demand_known(config, args.project)
+        from lamina.ledger.places import find_project_folder
+
+        # A deleted project may still be looked at; a path that never was one is a mistake.
+        homes = {config.own_home, config.home}
+        if not any(find_project_folder(home, config.project).is_dir() for home in homes):
+            why = f"There is no directory {args.project}. --project takes the project's directory."
+            raise UsageError(why)
     return config
-
-
-def _demand_known(config: Config, given: str) -> None:
-    """A deleted project may still be looked at; a path that never was one is a mistake."""
-    from lamina.ledger.places import find_project_folder
-
-    homes = {config.own_home, config.home}
-    if not any(find_project_folder(home, config.project).is_dir() for home in homes):
-        raise UsageError(f"There is no directory {given}. --project takes the project's directory.")
-
-
-def _sentence(text: str) -> str:
-    return text[:1].upper() + text[1:].rstrip(".") + "."
 
 
 # ---- numbers and times
@@ -159,8 +153,12 @@ _UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
 def add_times(parser: argparse.ArgumentParser) -> None:
     """`--since` and `--until`."""
-    option(parser, "--since TIME", "from then on: 2026-11-01, 12h, 3d, 2w, yesterday", type=since)
-    option(parser, "--until TIME", "up to then, that day included", type=until)
+    begins, ends = (
+        "from then on: 2026-11-01, 12h, 3d, 2w, yesterday",
+        "up to then, that day included",
+    )
+    option(parser, "--since TIME", begins, type=since, default=-math.inf)
+    option(parser, "--until TIME", ends, type=until, default=math.inf)
 
 
 def since(words: str) -> float:

@@ -88,7 +88,12 @@ def run(args: argparse.Namespace) -> None:
     for line in () if args.json else _lines(results, quiet=args.quiet):
         out(line)
     if args.html:
-        _write_report(Path(args.html), results, quiet=args.quiet)
+        from lamina.replay.report import render_report
+
+        with failing_as(LaminaError, f"Can't write the report to {args.html}"):
+            Path(args.html).write_text(render_report(results), "utf-8")
+        if not args.quiet:
+            note(f"The report is in {args.html}.")
 
 
 def _results(
@@ -225,15 +230,6 @@ def _read(path: Path, *, piped: bool) -> Recording:
         raise TranscriptError(str(error).replace(str(path), path.name)) from error
 
 
-def _write_report(path: Path, results: Sequence[ReplayResult], *, quiet: bool) -> None:
-    from lamina.replay.report import render_report
-
-    with failing_as(LaminaError, f"Can't write the report to {path}"):
-        path.write_text(render_report(results), "utf-8")
-    if not quiet:
-        note(f"The report is in {path}.")
-
-
 # ---- for a person
 
 
@@ -247,7 +243,11 @@ def _lines(results: Sequence[ReplayResult], *, quiet: bool = False) -> Iterator[
         yield f"{style(name, 'bold')}  {style(about, 'dim')}"
         yield from _indented(result.policies)
         if result.skipped and not quiet:
-            yield style(f"  {_skipped(result)}", "dim")
+            first, others = result.skipped[0], len(result.skipped) - 1
+            more = f", and {others} more" if others else ""
+            room = max(20, width() - len("  Not used: ") - len(more))
+            what = one_line(f"{first.where}: {first.reason}", room)
+            yield style(f"  Not used: {what}{more}", "dim")
         yield ""
     if len(results) > 1:
         requests = sum(result.requests for result in results)
@@ -286,24 +286,21 @@ def _row(policy: PolicyResult, plain: PolicyResult | None) -> list[str]:
     if plain is not None and policy is not plain and plain.cost:
         share = policy.cost / plain.cost - 1
         change = f"{share:+.1%}"
+    aside = (
+        policy.background.values()
+    )  # calls beside the conversation; what they cost is in the sum
+    calls, dollars = sum(calls for calls, _ in aside), sum(dollars for _, dollars in aside)
     again = f"{len(rereads)} ({tokens_text(sum(r.tokens for r in rereads))})" if rereads else "0"
     return [
         policy.policy,
         money_text(policy.cost),
         change,
-        _aside(policy),
+        f"{money_text(dollars)} ({plural(calls, 'call')})" if calls else "0",
         f"{usage.cache_read / max(1, usage.prompt):.1%}",
         tokens_text(policy.max_context),
         str(policy.overflows),
         again,
     ]
-
-
-def _aside(policy: PolicyResult) -> str:
-    """What the calls beside the conversation cost; it is in the sum."""
-    told = policy.background.values()
-    calls, dollars = sum(calls for calls, _ in told), sum(dollars for _, dollars in told)
-    return f"{money_text(dollars)} ({plural(calls, 'call')})" if calls else "0"
 
 
 def _acted(policies: Sequence[PolicyResult]) -> Iterator[str]:
@@ -330,10 +327,3 @@ def _coloured(line: str) -> str:
         return line
     colour = "green" if found.group(1) == "-" else "red"
     return line[: found.start()] + style(found.group(), colour) + line[found.end() :]
-
-
-def _skipped(result: ReplayResult) -> str:
-    first, others = result.skipped[0], len(result.skipped) - 1
-    before, more = "Not used: ", f", and {others} more" if others else ""
-    room = width() - 2 - len(before) - len(more)
-    return before + one_line(f"{first.where}: {first.reason}", max(20, room)) + more

@@ -16,7 +16,7 @@ import anyio
 
 from lamina.cli import sessions_search, transcript
 from lamina.cli.options import add_verb, choose_model, config_of, flag, option, optional
-from lamina.cli.terminal import harmless, note, out_bytes, out_fitted, out_json, out_result, picked
+from lamina.cli.terminal import fitted, harmless, note, out, out_bytes, out_json, out_result, picked
 from lamina.config import Config
 from lamina.errors import LaminaError, UsageError
 from lamina.events import AnyEvent
@@ -24,7 +24,6 @@ from lamina.ledger import edits, spans
 from lamina.ledger.log import read
 from lamina.ledger.places import NOTES, find_project_folder
 from lamina.ledger.record import Ledger
-from lamina.messages import Json
 
 EXAMPLES = """
 lamina sessions list                     this project's, newest first
@@ -192,7 +191,7 @@ def _list(args: argparse.Namespace, files: list[Path]) -> None:
         for row in rows
     ]
     heading = ["session", "agent", "last change", "messages", "begins with"]
-    out_fitted(cells, heading, gives_way=(3, 2), cut=4)
+    out(fitted(cells, heading, gives_way=(3, 2), cut=4))
     if len(files) > len(shown) and not args.quiet:
         note(f"{len(files) - len(shown)} more; `-n 0` shows all.")
 
@@ -290,21 +289,18 @@ def compaction_sentence(done: Any) -> str:
 def _expand(args: argparse.Namespace, file: Path) -> None:
     ledger = Ledger.of(read(file).entries)
     number = not args.n or (args.n.isascii() and args.n.isdigit() and len(args.n) < 4)
-    entry = str(_fold(ledger, args.n)["uuid"]) if number else args.n  # ids are longer
+    entry = args.n
+    if number:  # counted from 1 as they were made; ids are longer
+        folds = [e for e in ledger.entries if e["kind"] == "edit" and e.get("op") == "fold"]
+        folds = [fold for fold in folds if fold.get("layer") != "undo"]
+        if not folds:
+            raise UsageError("Nothing was compacted or snipped in this session.")
+        wanted = int(args.n or len(folds))
+        if not 1 <= wanted <= len(folds):
+            raise UsageError(f"There is no fold {wanted}: this session has {len(folds)}.")
+        entry = str(folds[wanted - 1]["uuid"])
     text = spans.expand(ledger.projection, entry)
     out_result({"session": file.stem, "text": text}, harmless(text), as_json=args.json)
-
-
-def _fold(ledger: Ledger, number: str) -> Json:
-    """The fold with this number, counted from 1 as they were made; the last if none is given."""
-    folds = [e for e in ledger.entries if e["kind"] == "edit" and e.get("op") == "fold"]
-    folds = [fold for fold in folds if fold.get("layer") != "undo"]
-    if not folds:
-        raise UsageError("Nothing was compacted or snipped in this session.")
-    wanted = int(number) if number else len(folds)
-    if not 1 <= wanted <= len(folds):
-        raise UsageError(f"There is no fold {wanted}: this session has {len(folds)}.")
-    return folds[wanted - 1]
 
 
 def _undo(args: argparse.Namespace, file: Path) -> None:

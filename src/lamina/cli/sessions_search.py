@@ -32,7 +32,6 @@ from lamina.errors import UsageError
 from lamina.ledger import log
 from lamina.ledger.edits import written_at
 from lamina.ledger.places import find_project_folder
-from lamina.messages import Json
 from lamina.recall import chances, transcripts
 from lamina.recall.transcripts import FoundMessage, TranscriptIndex
 
@@ -119,8 +118,8 @@ class _Search:
         self._candidates = candidate_pattern(pattern)
         self._files = files
         self._seconds: float = args.seconds
-        self._since: float = -inf if args.since is None else args.since
-        self._until: float = inf if args.until is None else args.until
+        self._since: float = args.since
+        self._until: float = args.until
         self.progress = Progress("Searching sessions", quiet=args.quiet)
         self.more = False
         self._left = 0
@@ -231,7 +230,11 @@ class _Search:
                 process.stdout.close()
 
     def _in_entry(self, file: Path, line: bytes) -> Iterator[MatchingLine]:
-        when, texts = _said(transcripts.value_of(line))
+        value = transcripts.value_of(line)
+        if value.get("kind") == "message":
+            when, texts = written_at(value), texts_of(value)
+        else:
+            when, texts = transcripts.claude_time(value), transcripts.claude_texts(value)
         if when < self._since or when > self._until:
             return
         for who, text in texts:
@@ -266,12 +269,6 @@ def _alarm(until: float) -> Generator[None]:
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
-
-
-def _said(value: Json) -> tuple[float, Iterator[tuple[str, str]]]:
-    if value.get("kind") == "message":
-        return written_at(value), texts_of(value)
-    return transcripts.claude_time(value), transcripts.claude_texts(value)
 
 
 def _with_others(
@@ -425,8 +422,8 @@ def search(args: argparse.Namespace, config: Config) -> None:
             number,
             now=time.time(),
             seconds=args.seconds,
-            since=-inf if args.since is None else args.since,
-            until=inf if args.until is None else args.until,
+            since=args.since,
+            until=args.until,
             progress=progress,
             meaning=meaning,
         )

@@ -72,7 +72,8 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _show(args: argparse.Namespace, name: str) -> None:
-    rows = _named(name)
+    group = [row for row in SETTINGS if not name or row.name.startswith(name + ".")]
+    rows = [BY_NAME[name]] if name in BY_NAME else group or [known(name)]
     config = config_of(args)
     for warning in () if args.quiet else config.warnings:
         note(f"lamina: {warning}")
@@ -90,14 +91,6 @@ def _show(args: argparse.Namespace, name: str) -> None:
             changed = config.source(row.name).kind != "default"
             text = f"{row.name} = {as_text(config.value(row.name))}"
             out(f"{style(text, 'bold')}  ({config.source(row.name)})" if changed else text)
-
-
-def _named(name: str) -> list[Setting]:
-    """The setting of that name, a whole group, or all."""
-    if name in BY_NAME:
-        return [BY_NAME[name]]
-    group = [row for row in SETTINGS if not name or row.name.startswith(name + ".")]
-    return group or [known(name)]
 
 
 def _as_json(config: Config, row: Setting) -> dict[str, Any]:
@@ -192,11 +185,18 @@ def _paths(args: argparse.Namespace) -> None:
 
 def change(path: Path, name: str, value: Any) -> None:
     """Set `name` to a value in the file, which is created if need be."""
+    import tomlkit
+
     document = _document(path)
     *parents, last = name.split(".")
     place = document
     for part in parents:
-        place = _child(place, part, path, name)
+        child = place.setdefault(part, tomlkit.table())
+        if not isinstance(child, MutableMapping):
+            raise SettingsError(
+                f"In {path}, {part} is a value, so {name} can't be set. Fix the file by hand."
+            )
+        place = cast("MutableMapping[str, Any]", child)
     place[last] = value
     _save(path, document, name, value)
 
@@ -228,21 +228,6 @@ def _document(path: Path) -> MutableMapping[str, Any]:
         return cast("MutableMapping[str, Any]", tomlkit.parse(text))
     except (tomllib.TOMLDecodeError, TOMLKitError, RecursionError) as error:
         raise SettingsError(f"{path} is not valid TOML: {error}. Fix it by hand.") from error
-
-
-def _child(
-    place: MutableMapping[str, Any], part: str, path: Path, name: str
-) -> MutableMapping[str, Any]:
-    import tomlkit
-
-    if part not in place:
-        place[part] = tomlkit.table()
-    child = place[part]
-    if not isinstance(child, MutableMapping):
-        raise SettingsError(
-            f"In {path}, {part} is a value, so {name} can't be set. Fix the file by hand."
-        )
-    return cast("MutableMapping[str, Any]", child)
 
 
 def _save(path: Path, document: MutableMapping[str, Any], name: str, value: Any) -> None:

@@ -23,7 +23,6 @@ from lamina.cli.terminal import (
     out_wrapped,
     picked,
     plural,
-    width,
 )
 from lamina.config import Config
 from lamina.ledger.places import find_project_folder, known_projects
@@ -75,7 +74,6 @@ def run(args: argparse.Namespace) -> None:
     shown = fitted(
         [_row(group) for group in kept],
         [args.by, "cost", "calls", "tokens in", "cached", "tokens out"],
-        width(),
         gives_way=(5, 4, 3, 2),
         cut=0,
         right=(1, 2, 3, 4, 5),
@@ -281,4 +279,4 @@ def _show_health(args: argparse.Namespace, config: Config) -> None:
         *([f"memories {name}", f"{count:,}"] for name, count in value["memory"].items()),
     ]
     heading = ["health", f"in the last {plural(len(files), 'session')}"]
-    out(fitted(rows, heading, width(), gives_way=(), cut=0))
+    out(fitted(rows, heading))

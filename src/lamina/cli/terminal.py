@@ -19,6 +19,7 @@ from functools import lru_cache
 from typing import Any, TextIO
 
 _STYLES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
+_STYLED = re.compile(r"\x1b\[\d+m")
 # Everything that could steer a terminal: C0 but tab and newline, DEL, C1.
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
@@ -39,7 +40,7 @@ def style(text: str, name: str, stream: TextIO | None = None) -> str:
 
 def harmless(text: str) -> str:
     """Recorded text for a terminal: control characters become visible instead of taking effect."""
-    return _CONTROL.sub(lambda match: _visible(match.group()), text)
+    return _CONTROL.sub(lambda x: chr(0x2400 + ord(x[0])) if x[0] < " " else "\ufffd", text)
 
 
 def columns(text: str) -> int:
@@ -117,21 +118,9 @@ def out_result(value: Any, words: str, *, as_json: bool) -> None:
         out(words)
 
 
-_OURS = re.compile(r"\x1b\[\d+m")
-
-
-def _bare(text: str) -> str:
-    return _OURS.sub("", text) if "\x1b" in text else text
-
-
 def _safe(text: str, stream: TextIO) -> str:
     encoding = stream.encoding or "utf-8"
     return text.encode(encoding, "replace").decode(encoding)
-
-
-def _visible(character: str) -> str:
-    code = ord(character)
-    return chr(0x2400 + code) if code < 0x20 else "\ufffd"
 
 
 # ---- counts, times and diffs
@@ -164,7 +153,7 @@ def table(rows: Sequence[Sequence[str]], heading: Sequence[str] = ()) -> str:
 
 def table_lines(rows: Sequence[Sequence[str]]) -> Iterator[str]:
     """The same, line by line, for thousands of rows: all of them at once take much memory."""
-    sizes = [[columns(_bare(cell)) for cell in row] for row in rows]
+    sizes = [[columns(_STYLED.sub("", cell)) for cell in row] for row in rows]
     widths = [max(column) for column in zip(*sizes, strict=True)]
     for row, own in zip(rows, sizes, strict=True):
         cells = zip(row, own, widths, strict=True)
@@ -188,16 +177,18 @@ def bar(value: float, most: float, room: int) -> str:
 def fitted(
     rows: Sequence[Sequence[str]],
     heading: Sequence[str],
-    room: int,
+    room: int = 0,
     *,
-    gives_way: Sequence[int],
-    cut: int,
+    gives_way: Sequence[int] = (),
+    cut: int = 0,
     right: Collection[int] = (),
     bars: Sequence[float] = (),
     bar_after: int = -1,
 ) -> str:
-    """A table of at most `room` columns. Those of `gives_way` leave, the first first, until `cut` has
-    room; `right` ones are flush right. `bars` are drawn behind column `bar_after` in what is left."""
+    """A table of at most `room` columns (the terminal's). Those of `gives_way` leave, the first first,
+    until `cut` has room; `right` ones are flush right. `bars` are drawn behind column `bar_after` in
+    what is left."""
+    room = room or width()
     cells = [list(map(_plain, heading)), *(list(map(_plain, row)) for row in rows)]
     widths = [max(columns(line[at]) for line in cells) for at in range(len(heading))]
     wanted = max(SHORTEST_BAR, room // 8) + GAP if bars else 0
@@ -218,13 +209,6 @@ def fitted(
                 shown.append(bar(bars[number - 1], max(bars), most) if number else "")
         lines.append(shown)
     return table(lines)
-
-
-def out_fitted(
-    rows: Sequence[Sequence[str]], heading: Sequence[str], *, gives_way: Sequence[int], cut: int
-) -> None:
-    """Such a table, as wide as the terminal."""
-    out(fitted(rows, heading, width(), gives_way=gives_way, cut=cut))
 
 
 def out_decisions(rows: Sequence[Mapping[str, str]], margin: int) -> None:

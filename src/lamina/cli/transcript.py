@@ -23,6 +23,7 @@ from lamina.messages import Json, Usage, as_object, dicts, text, text_of
 
 _SOURCES = {"notes": "notes", "model": "model and the record", "local": "record"}
 _NEAR = 300.0  # seconds between two records of the same moment
+_REMINDERS = {"system", "hook", "recalled"}  # origins of what is added beside
 LONGEST_RESULT = 2_000  # characters of a tool result that a conversation shows
 
 
@@ -42,7 +43,8 @@ def summary(file: Path) -> dict[str, Any]:
         "agent": agent_of(file),
         "file": str(file),
         "changed": changed.isoformat(timespec="seconds"),
-        "messages": sum(not _reminds(entry) for entry in messages),
+        # What Lamina or a hook added, nobody said.
+        "messages": sum(not {*(entry.get("origins") or "?")} <= _REMINDERS for entry in messages),
         "bytes": file.stat().st_size,
         "title": title,
         "parent": str(parents[0].get("value")) if parents else "",
@@ -193,12 +195,6 @@ def _kept(fold: Json) -> str:
         f"{boundary.get('tokens_before'):,} tokens before; fidelity {found.get('score'):.0%} of "
         f"{found.get('probes')} probes" + (f" ({each})" if each else "")
     )
-
-
-def _reminds(entry: Json) -> bool:
-    """Added by Lamina or a hook: nobody said it."""
-    origins: list[Any] = entry.get("origins") or []
-    return bool(origins) and {*origins} <= {"system", "hook", "recalled"}
 
 
 def typed_text(entry: Json) -> str:

@@ -91,7 +91,12 @@ class Setting:
         if self.choices and value not in self.choices:
             raise BadValue(f"must be one of {', '.join(self.choices)}, not {_shown(value)}")
         if isinstance(value, (int, float)) and not isinstance(value, bool):
-            self._check_range(value)
+            if value != value:  # noqa: PLR0124 - NaN, the one number that no limit holds
+                raise BadValue("must be a number, not nan")
+            if self.minimum is not None and value < self.minimum:
+                raise BadValue(f"must be at least {self.minimum:g}, not {value:g}")
+            if self.maximum is not None and value > self.maximum:
+                raise BadValue(f"must be at most {self.maximum:g}, not {value:g}")
         if self.check is not None and isinstance(value, dict):
             self.check(cast("dict[str, Any]", value))
         return cast("Value", value)
@@ -99,15 +104,6 @@ class Setting:
     def parsed(self, text: str) -> Value:
         """The value that a variable or a command's argument spells."""
         return self.checked(_read(text, self.kind))
-
-    def _check_range(self, value: float) -> None:
-        if value != value:  # noqa: PLR0124 - NaN, the one number that no limit holds
-            raise BadValue("must be a number, not nan")
-        low, high = self.minimum, self.maximum
-        if low is not None and value < low:
-            raise BadValue(f"must be at least {low:g}, not {value:g}")
-        if high is not None and value > high:
-            raise BadValue(f"must be at most {high:g}, not {value:g}")
 
 
 def _has_kind(value: object, kind: Kind) -> bool:
@@ -230,7 +226,10 @@ def servers(table: Mapping[str, Any]) -> None:
         if bool(entry.get("command")) == bool(entry.get("url")):
             raise BadValue(f"must give {name} either a command or a url")
         for key in ("args", "env", "headers"):
-            _words(f"{name}.{key}", entry.get(key, []))
+            value = entry.get(key, [])
+            words: list[Any] = [*(value.values() if key != "args" else value)] if value else []
+            if not all(isinstance(word, str) and "\0" not in word for word in words):
+                raise BadValue(f"must hold only strings in {name}.{key}")
 
 
 def _fields(name: str, entry: object, known: Mapping[str, Any]) -> None:
@@ -242,13 +241,6 @@ def _fields(name: str, entry: object, known: Mapping[str, Any]) -> None:
         wrong_bool = isinstance(value, bool) and known[key] is not bool
         if wrong_bool or not isinstance(value, known[key]):
             raise BadValue(f"has a {name}.{key} of the wrong type")
-
-
-def _words(name: str, value: object) -> None:
-    items = list(cast("dict[str, Any]", value).values()) if isinstance(value, dict) else value
-    items = cast("list[Any]", items) if isinstance(items, list) else [items]
-    if not all(isinstance(item, str) and "\0" not in item for item in items):
-        raise BadValue(f"must hold only strings in {name}")
 
 
 def _figure(name: str, value: object, *, whole: bool, maximum: float | None = None) -> None:

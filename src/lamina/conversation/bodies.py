@@ -70,7 +70,11 @@ class Form:
         if any(body.get(elsewhere) for elsewhere in _HELD_ELSEWHERE):
             return None
         given = _listed(body[self.said_in]) if known is None else []
-        tools = [tool for one in dicts(body.get("tools")) for tool in _declared(one)]
+        tools = [
+            tool  # or those that one entry of the list declares together
+            for one in dicts(body.get("tools"))
+            for tool in dicts(one.get("functionDeclarations") or one.get("tools")) or [one]
+        ]
         system: Any = body.get("system") or body.get("instructions") or ""
         instructed = as_object(body.get("systemInstruction")).get("parts")
         own = linked(map(digest_of, given), f"{self.path} {session}")
@@ -182,11 +186,6 @@ def once(value: Any) -> bool:
     return isinstance(value, Iterator) or hasattr(value, "read")
 
 
-def _declared(tool: Json) -> list[Json]:
-    """A tool, or those that one entry of the list declares together."""
-    return dicts(tool.get("functionDeclarations") or tool.get("tools")) or [tool]
-
-
 def _reads_files(tool: Json) -> bool:
     """Whether a tool can read a file whose path a result names, going by what it is called and takes."""
     function = as_object(tool.get("function")) or tool
@@ -255,7 +254,8 @@ def _read_openai(message: Message) -> Message:
 def _parts(content: object) -> list[Block]:
     if isinstance(content, str):
         return [text(content)] if content else []
-    return [_worded(part) for part in dicts(content)]
+    parts = dicts(content)
+    return [text(str(one["text"])) if "text" in one else {"type": "image"} for one in parts]
 
 
 def _call(call: Json) -> Block:
@@ -302,10 +302,6 @@ def _read_item(item: Message) -> Message:
             return {"role": "user", "content": [tool_result(item["call_id"], said)]}
         case _:  # reasoning, and what the provider's own tools did
             return {"role": "assistant", "content": []}
-
-
-def _worded(part: Json) -> Block:
-    return text(str(part["text"])) if "text" in part else {"type": "image"}
 
 
 def _append_item(item: Message, added: Sequence[Block]) -> list[Json]:

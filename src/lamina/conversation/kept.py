@@ -114,16 +114,14 @@ class Kept:
         self._shown: tuple[object, int, Replaced] = None, 0, {}  # projection, its edits, and these
         for entry in talk.state.ledger.entries:
             if entry["kind"] == "state" and entry.get("name") == _HELD:
-                self._take(as_object(entry.get("value")))
-
-    def _take(self, held: Json) -> None:
-        talk, start = self.talk, int(held["from"])
-        del self.hashes[start:], talk.ends[start:], talk.places[start:]
-        self.hashes += held["hashes"]
-        talk.ends += held["ends"]
-        for places in as_list(held["places"]):
-            talk.places.append([None if p is None else (p[0], p[1]) for p in places])
-        self.added |= dict(held["added"])
+                held = as_object(entry.get("value"))
+                start = int(held["from"])
+                del self.hashes[start:], talk.ends[start:], talk.places[start:]
+                self.hashes += held["hashes"]
+                talk.ends += held["ends"]
+                for places in as_list(held["places"]):
+                    talk.places.append([None if p is None else (p[0], p[1]) for p in places])
+                self.added |= dict(held["added"])
 
     def note_held(self, start: int, hashes: Sequence[str]) -> None:
         """Write down the messages from this one on."""

@@ -49,7 +49,9 @@ def run(args: argparse.Namespace) -> int:
 
 def at_once(*, client: str, home: str | None = None, claude: bool = False, **_: Any) -> int:
     """Answer the event on stdin, whatever it is."""
-    place, answer, later = _home(home, claude=claude), None, None
+    theirs = os.environ.get("CLAUDE_CONFIG_DIR") or "~/.claude"
+    given = home or os.environ.get("LAMINA_HOME") or (theirs if claude else "~/.lamina")
+    place, answer, later = os.path.abspath(os.path.expanduser(given)), None, None
     try:
         data = sys.stdin.buffer.read(_LONGEST_EVENT + 1)
         if len(data) > _LONGEST_EVENT:
@@ -91,12 +93,6 @@ def _afterwards(asked: dict[str, Any]) -> None:
         log(own_home(asked["home"], claude=asked["claude"]), f"{type(error).__name__}: {error}")
     finally:
         os._exit(0)
-
-
-def _home(given: str | None, *, claude: bool) -> str:
-    theirs = os.environ.get("CLAUDE_CONFIG_DIR") or "~/.claude"
-    found = given or os.environ.get("LAMINA_HOME") or (theirs if claude else "~/.lamina")
-    return os.path.abspath(os.path.expanduser(found))
 
 
 def own_home(home: str, *, claude: bool) -> str:

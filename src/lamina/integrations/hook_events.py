@@ -14,7 +14,7 @@ from typing import Any, Self
 from lamina.errors import LaminaError
 from lamina.integrations import hook, typed_prompts
 from lamina.integrations.library import Memory, linked_from
-from lamina.ledger.places import write_private
+from lamina.ledger.places import read_json, write_private
 from lamina.memory import sync_team
 from lamina.messages import as_object
 from lamina.recall.memory_index import MemoryIndex
@@ -151,7 +151,7 @@ class _Here:
         on = self._config.bool("memory.enabled") and self._config.bool("recall.enabled")
         if not question or not on:
             return []
-        shown = self._shown()
+        shown = read_json(self._shown_file, dict[str, int]) or {}
         limits = Limits.of(self._config)
         request = RecallRequest("", question, time.time(), exclude=set(shown))
         found = recall_now(MemoryIndex(self._memory.store), request, limits)
@@ -168,13 +168,6 @@ class _Here:
                 write_private(self._shown_file, json.dumps(shown).encode())
         texts = [str(one.block["text"]) for one in blocks]
         return [*texts, *linked_from(self._memory.store, texts)]
-
-    def _shown(self) -> dict[str, int]:
-        try:
-            found = as_object(json.loads(self._shown_file.read_bytes()))
-        except (OSError, ValueError):
-            return {}
-        return {path: size for path, size in found.items() if isinstance(size, int)}
 
 
 def _without_added(prompt: str) -> str:

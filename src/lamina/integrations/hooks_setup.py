@@ -29,7 +29,13 @@ from lamina.cli.options import command as hint
 from lamina.cli.terminal import harmless, note, out, out_json, print_diff
 from lamina.errors import LaminaError, UsageError
 from lamina.integrations.hook import CLIENTS, LOG
-from lamina.ledger.places import failing_as, private_folder, replace_file, write_private
+from lamina.ledger.places import (
+    failing_as,
+    private_folder,
+    read_json,
+    replace_file,
+    write_private,
+)
 from lamina.messages import Json, as_list, as_object
 
 EXAMPLES = """
@@ -355,10 +361,7 @@ def _keep(home: Path, name: str, before: bytes | None, after: bytes) -> None:
 
 def _as_it_was(home: Path, name: str, now: bytes | None) -> tuple[bool, bytes | None]:
     """Is the file still as we wrote it? Then also the bytes before us."""
-    try:
-        record = as_object(json.loads((home / "hooks-installed" / f"{name}.json").read_bytes()))
-    except (OSError, ValueError):
-        record = {}
+    record = as_object(read_json(home / "hooks-installed" / f"{name}.json", object))
     if now is None or record.get("after") != hashlib.sha256(now).hexdigest():
         return False, None
     before = record.get("before")

@@ -190,7 +190,13 @@ class Memory:
         than one memory, is meant.
         """
         if self._store.content(path := _file(what), 1) is None:
-            path = self._meant(what)
+            meant = [one.path for one in self._store.meant(what).memories]
+            if len(meant) > 1:
+                raise UsageError(f"{what!r} may mean {', '.join(meant)}. Give the file's name.")
+            if not meant:
+                wrong = f"No memory is meant by {what!r}"
+                raise UsageError(f"{wrong}. Give the file's name, or other words.")
+            path = meant[0]
         self._store.forget(path, purge_history=purge, reason="lamina.Memory.forget")
         if purge:
             self._recall_index().drop_the_gone()
@@ -289,8 +295,11 @@ class Memory:
         messages = [typed] if isinstance(typed, str) else list(typed or ())
         if wrong := [one for one in messages if not isinstance(one, str)]:
             raise UsageError(f"`typed` can't hold a {type(wrong[0]).__name__}: give texts.")
-        entries = [_typed_entry(words) for words in messages]
-        self._typed = {entry["uuid"]: words for entry, words in zip(entries, messages, strict=True)}
+        self._typed = {
+            hashlib.sha256(words.encode("utf-8", "surrogatepass")).hexdigest()[:32]: words
+            for words in messages
+        }
+        entries = [edits.message("user", said, "typed", uuid=n) for n, said in self._typed.items()]
         claim = f"{proposal.name}\n{proposal.description}\n{proposal.body}"
         users_word = proposal.type in ("user", "feedback")
         evidence = evidence_for(claim, entries, "", users_word=users_word)
@@ -326,17 +335,6 @@ class Memory:
         query = query[:_LONGEST_QUERY]
         found = fitting(self._recall_index(), query, limit, now, unasked=unasked)
         return [(match.confidence, dict(match.parts), memory) for match, memory in found]
-
-    def _meant(self, words: str) -> str:
-        meant = self._store.meant(words)
-        if meant.memories and len(meant.memories) == 1:
-            return meant.memories[0].path
-        several = ", ".join(one.path for one in meant.memories)
-        raise UsageError(
-            f"{words!r} may mean {several}. Give the file's name."
-            if several
-            else f"No memory is meant by {words!r}. Give the file's name, or other words."
-        )
 
 
 _Given = ParamSpec("_Given")
@@ -432,11 +430,6 @@ def own_name(given: str) -> str:
         raise UsageError(f"`user` can't be {given!r}: give a name or an id, as a text.")
     readable = slug(given.casefold()).strip("-")[-40:]
     return f"{readable}-{hashlib.sha256(given.encode('utf-8', 'surrogatepass')).hexdigest()[:12]}"
-
-
-def _typed_entry(words: str) -> dict[str, Any]:
-    name = hashlib.sha256(words.encode("utf-8", "surrogatepass")).hexdigest()[:32]
-    return edits.message("user", words, "typed", uuid=name)
 
 
 def linked_from(store: MemoryStore, texts: Iterable[str]) -> list[str]:

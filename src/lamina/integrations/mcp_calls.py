@@ -6,7 +6,7 @@ sessions. Opened at the first call, one for the whole connection.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -74,7 +74,13 @@ class Calls:
 
     def _remember(self, asked: Json) -> str:
         claim = f"{asked['name']}\n{asked['description']}\n{asked['content']}"
-        session, entries = self._typed_for(claim, users_word=asked["type"] in ("user", "feedback"))
+        users_word, recent = (
+            asked["type"] in ("user", "feedback"),
+            typed_prompts.recent(self._config),
+        )
+        # The session whose typed words bear the claim out; else the one typed into last.
+        proven = (r for r in recent if evidence_for(claim, r[1], r[0], users_word=users_word))
+        session, entries = next(proven, None) or next(iter(recent), ("", ()))
         with_index = self._config.bool("memory.index")
         log = time.time if self._config.bool("memory.daily_log") else None
         tool = Remember(self._store, session, lambda: entries, with_index=with_index, log=log)
@@ -84,14 +90,6 @@ class Calls:
         wish = " ".join(str(asked["memory"]).split())
         session, entries = next(iter(typed_prompts.recent(self._config)), ("", ()))
         return Forget(self._store, session, lambda: entries).forget(wish, "", entries).sentence
-
-    def _typed_for(self, claim: str, *, users_word: bool) -> tuple[str, Sequence[Json]]:
-        """The session whose typed words bear the claim out; else the one typed into last."""
-        recent = typed_prompts.recent(self._config)
-        for session, entries in recent:
-            if evidence_for(claim, entries, session, users_word=users_word):
-                return session, entries
-        return recent[0] if recent else ("", ())
 
     def _why(self, asked: Json) -> str:
         name = str(asked["memory"])

@@ -145,7 +145,8 @@ def serve(source: BinaryIO, sink: BinaryIO, call: Call, only: str = "") -> None:
     """Answer message by message until the client leaves. `only`: the one tool that there is."""
     while line := source.readline(LONGEST_LINE + 1):
         if len(line) > LONGEST_LINE:
-            _skip_line(source, line)
+            while line and not line.endswith(b"\n"):
+                line = source.readline(LONGEST_LINE)
             answer: Any = _error(None, _BAD_REQUEST, f"The message is over {LONGEST_LINE:,} bytes.")
         elif not line.strip():
             continue
@@ -173,37 +174,33 @@ def answer_to(line: bytes, call: Call, only: str = "") -> Any:
 
 
 def _answer(message: Any, call: Call, only: str) -> Any:
-    asked = _object(message) or {}
-    method = asked.get("method")
+    said = _object(message) or {}
+    method = said.get("method")
     if not isinstance(method, str):
-        if "result" in asked or "error" in asked:
+        if "result" in said or "error" in said:
             return None  # an answer to something we never asked
         return _error(None, _BAD_REQUEST, "A message needs a method.")
-    if "id" not in asked:
+    if "id" not in said:
         return None  # a notification
-    number, params = asked["id"], _object(asked.get("params") or {})
+    number, params = said["id"], _object(said.get("params") or {})
     if params is None:
         return _error(number, _BAD_PARAMS, "params must be an object.")
     if method == "tools/call":
         return _called(number, params, call, only)
+    asked = params.get("protocolVersion")
     answers: dict[str, Any] = {
-        "initialize": lambda: _introduction(params, "" if only else INSTRUCTIONS),
+        "initialize": lambda: {
+            "protocolVersion": asked if isinstance(asked, str) and asked else NEWEST,
+            "capabilities": {"tools": {"listChanged": False}},
+            "serverInfo": {"name": "lamina", "title": "Lamina memory", "version": __version__},
+            "instructions": "" if only else INSTRUCTIONS,
+        },
         "ping": dict,
         "tools/list": lambda: {"tools": [one for one in TOOLS if only in ("", one["name"])]},
     }
     if method not in answers:
         return _error(number, _NO_METHOD, f"There is no method {method}.")
     return _result(number, answers[method]())
-
-
-def _introduction(params: dict[str, Any], instructions: str) -> dict[str, Any]:
-    asked = params.get("protocolVersion")
-    return {
-        "protocolVersion": asked if isinstance(asked, str) and asked else NEWEST,
-        "capabilities": {"tools": {"listChanged": False}},
-        "serverInfo": {"name": "lamina", "title": "Lamina memory", "version": __version__},
-        "instructions": instructions,
-    }
 
 
 def _called(number: Any, params: dict[str, Any], call: Call, only: str) -> Any:
@@ -265,11 +262,6 @@ def _result(number: Any, result: Any) -> dict[str, Any]:
 
 def _error(number: Any, code: int, message: str) -> dict[str, Any]:
     return {"jsonrpc": "2.0", "id": number, "error": {"code": code, "message": message}}
-
-
-def _skip_line(source: BinaryIO, line: bytes) -> None:
-    while line and not line.endswith(b"\n"):
-        line = source.readline(LONGEST_LINE)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

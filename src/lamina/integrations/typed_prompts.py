@@ -71,20 +71,15 @@ def last(config: Config, client: str, session: str) -> str:
 
 def since_last_look(config: Config, client: str, session: str) -> tuple[str, Sequence[Json]]:
     """The session's name, and what was said since memories were last looked for in it."""
-    file = file_of(config, client, session)
-    entries = _entries(file)
-    return file.stem, entries[_looked(file) :]
+    file, looked = file_of(config, client, session), 0
+    with suppress(OSError, ValueError):
+        looked = int(file.with_suffix(".looked").read_text("ascii"))
+    return file.stem, _entries(file)[looked:]
 
 
 def mark_looked(config: Config, client: str, session: str) -> None:
     file = file_of(config, client, session)
     places.write_private(file.with_suffix(".looked"), str(len(_entries(file))).encode())
-
-
-def _looked(file: Path) -> int:
-    with suppress(OSError, ValueError):
-        return int(file.with_suffix(".looked").read_text("ascii"))
-    return 0
 
 
 def _entries(file: Path) -> Sequence[Json]:

@@ -54,25 +54,21 @@ class ClaudeCodeReader:
 
     def read(self, lines: Lines, prefix: str = "") -> None:
         for where, value in self._builder.readable(lines, prefix):
-            if line := as_object(value):
-                self._line(where, line, prefix)
-            else:
+            line = as_object(value)
+            kind, told = str(line.get("type", "")), moment_of(line.get("timestamp"))
+            self._time = told or self._time
+            self._builder.timed = self._builder.timed or told > 0
+            if not line:
                 self._builder.skip(where, "not an object")
-
-    def _line(self, where: str, line: Json, prefix: str) -> None:
-        kind = str(line.get("type", ""))
-        told = moment_of(line.get("timestamp"))
-        self._time = told or self._time
-        self._builder.timed = self._builder.timed or told > 0
-        if kind in ("user", "assistant"):
-            self._message(where, line, prefix)
-        elif kind == "attachment":
-            self._attachment(where, line, prefix)
-        elif kind in LINK_KINDS:
-            self._link(line)
-        elif kind not in SILENT_KINDS:
-            self._builder.unknown_kind(where, kind)
-            self._pass_on(line)
+            elif kind in ("user", "assistant"):
+                self._message(where, line, prefix)
+            elif kind == "attachment":
+                self._attachment(where, line, prefix)
+            elif kind in LINK_KINDS:
+                self._link(line)
+            elif kind not in SILENT_KINDS:
+                self._builder.unknown_kind(where, kind)
+                self._pass_on(line)
 
     def _link(self, line: Json) -> None:
         uuid = line.get("uuid")

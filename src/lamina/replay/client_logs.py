@@ -106,18 +106,14 @@ def _codex_item(payload: Json, entry: Json, typed: set[str], model: str) -> Json
     item: Json = {**payload, "timestamp": entry.get("timestamp"), "model": model}
     if payload.get("type") == "message" and payload.get("role") in ("user", "developer"):
         texts = [str(part.get("text")) for part in map(as_object, as_list(payload.get("content")))]
-        item["role"] = "user"
+        item["role"], by_user = "user", payload["role"] == "user"
         item["content"] = [
-            {"type": "text", "text": text} if _is_typed(text, payload, typed) else _added(text)
+            {"type": "text", "text": text}
+            if by_user and (text in typed if typed else not added_by_client(text))
+            else _added(text)
             for text in texts
         ]
     return item
-
-
-def _is_typed(text: str, payload: Json, typed: set[str]) -> bool:
-    if payload.get("role") != "user":
-        return False
-    return text in typed if typed else not added_by_client(text)
 
 
 def _codex_usage(kind: str, payload: Json, *, exact: bool) -> Json:
@@ -177,7 +173,9 @@ def _gemini(lines: Lines, reader: ListReader) -> None:
         for message in map(as_object, listed):
             if message.get("type") in ("user", "gemini"):
                 found[str(message.get("id"))] = message
-    answered = {name for one in found.values() for name in _answered_calls(one)}
+    parts = [part for one in found.values() for part in _gemini_parts(one)]
+    responses = [as_object(part.get("functionResponse")) for part in parts]
+    answered = {str(response.get("id")) for response in responses if response}
     reader.read([one for message in found.values() for one in _gemini_message(message, answered)])
 
 
@@ -186,12 +184,6 @@ def _gemini_parts(message: Json) -> list[Json]:
     if isinstance(content, str):
         return [{"text": content}] if content else []
     return list(map(as_object, as_list(content)))
-
-
-def _answered_calls(message: Json) -> Iterator[str]:
-    for part in _gemini_parts(message):
-        if response := as_object(part.get("functionResponse")):
-            yield str(response.get("id"))
 
 
 def _gemini_message(message: Json, answered: set[str]) -> Iterator[Json]:

@@ -191,7 +191,10 @@ class _LayeredThread:
         if frame != state.ledger.frame_tokens:
             state.ledger.append(edits.frame([], [], request.model, {}, tokens=frame))
         self._pick_memories()
-        self._note_fetched(turn_.fetched)
+        # What the recording would have had to fetch again stands in no message: say it apart.
+        if more := round((turn_.fetched - self._fetched) * self._estimate):
+            state.ledger.append(edits.state(FETCHED, more))
+        self._fetched = turn_.fetched
         close_calls(state, NO_RESULT)
         began = process_time()
         if request.compact:
@@ -335,12 +338,6 @@ class _LayeredThread:
 
     def _first(self, message: Message) -> Hashable:
         return self._weigher.paper(message)[0][0] if message["content"] else None
-
-    def _note_fetched(self, tokens: int) -> None:
-        """What the recording would have had to fetch again stands in no message: say it apart."""
-        if more := round((tokens - self._fetched) * self._estimate):
-            self.state.ledger.append(edits.state(FETCHED, more))
-        self._fetched = tokens
 
     def _hear(self, event: Event) -> None:
         if isinstance(event, LayerActed):

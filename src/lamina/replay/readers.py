@@ -300,7 +300,11 @@ class OwnReader:
                 card = as_object(entry.get("value"))
                 if card.get("type") == "remote":
                     return  # a teammate did it, in a session of its own
-                self._begin(f"agent {card.get('name')}", str(card.get("base")))
+                thread = f"agent {card.get('name')}"
+                if thread != self._thread:  # its card is there twice, at its beginning and its end
+                    self._thread, self._asked_at = thread, 0.0
+                    start = self._places.get(str(card.get("base")), (-1, 0, "", False))
+                    self._last, self._frame, self._model, self._edited = start
             elif kind == "message":
                 self._message(where, entry)
             elif kind == "frame":
@@ -315,12 +319,6 @@ class OwnReader:
                 self._builder.unknown_kind(where, kind)
             here = (self._last, self._frame, self._model, self._edited)
             self._places[str(entry.get("uuid"))] = here
-
-    def _begin(self, thread: str, base: str) -> None:
-        if thread != self._thread:  # its card is there twice, at its beginning and at its end
-            self._thread, self._asked_at = thread, 0.0
-            start = self._places.get(base, (-1, 0, "", False))
-            self._last, self._frame, self._model, self._edited = start
 
     def _message(self, where: str, entry: Json) -> None:
         role, blocks = entry.get("role"), as_blocks(entry.get("content"))

@@ -115,7 +115,8 @@ def _section(result: ReplayResult, css: dict[str, str], number: int) -> str:
         top = max(f.usage.prompt for p in result.policies for f in p.requests) or 1
         parts.append(_cards(result.policies, css))
         legend = _legend((css[p.policy], p.policy) for p in result.policies)
-        context = legend + context_chart(result, css) + _lane_legend(result.policies)
+        lanes = [(kind, label) for label, kind in lanes_of(result.policies)]
+        context = legend + context_chart(result, css) + _legend(lanes, css="legend rows")
         parts.append(_plot("Context size", "tokens in each prompt", context))
         cache = "".join(
             _cache_legend(p, css) + cache_chart(p, top, css[p.policy]) for p in result.policies
@@ -196,11 +197,6 @@ def _legend(names: Iterable[tuple[str, str]], head: str = "", css: str = "legend
     """What the colours mean, by class and words; on a wide screen a plot says so itself."""
     told = "".join(f'<span><i class="{kind}"></i>{escape(words)}</span>' for kind, words in names)
     return f'<p class="{css}">{head}{told}</p>' if told else ""
-
-
-def _lane_legend(policies: Sequence[PolicyResult]) -> str:
-    """Names of the rows of marks, in their order."""
-    return _legend(((css, label) for label, css in lanes_of(policies)), css="legend rows")
 
 
 def _cache_legend(policy: PolicyResult, css: dict[str, str]) -> str:

@@ -142,21 +142,17 @@ class Rereads:
     def _references(self, answer: Iterable[Block]) -> Iterator[tuple[str, str, set[Hashable]]]:
         for block in answer:
             if block.get("type") == "tool_use":
-                yield from self._named(block)
+                path, command = path_of(block), command_of(block)
+                if path and str(block.get("name", "")).lower() not in _READING_TOOLS:
+                    yield "file", path, self._by_path.get(path, set())
+                if command and not _READING_COMMAND.match(command):
+                    for word in _SHELL_BREAK.split(command):
+                        yield "file", word, self._by_path.get(word, set())
             elif block.get("type") == "text":
                 for command in _CODE_SPAN.findall(str(block.get("text", ""))):
                     yield "command", command, self._by_command.get(command.strip(), set())
             for line in quotable(_texts(block)):
                 yield "quote", line, self._by_line.get(line, set())
-
-    def _named(self, call: Block) -> Iterator[tuple[str, str, set[Hashable]]]:
-        path, command = path_of(call), command_of(call)
-        reading = str(call.get("name", "")).lower() in _READING_TOOLS
-        if path and not reading:
-            yield "file", path, self._by_path.get(path, set())
-        if command and not _READING_COMMAND.match(command):
-            for word in _SHELL_BREAK.split(command):
-                yield "file", word, self._by_path.get(word, set())
 
 
 def path_of(call: Block) -> str:

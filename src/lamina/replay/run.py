@@ -215,7 +215,12 @@ class _ReplayedThread:
         self._prompt.frame_life = sent.frame_life
         cache, price = books.cache_for(request), books.price_for(request)
         same = sent.same if sent.same >= 0 else self._prompt.same_messages(sent.messages)
-        self._look_at_made(sent.messages[same:])
+        # What a policy wrote itself tells something too: lines quoted in it are not missing.
+        for block in (block for message in sent.messages[same:] for block in message["content"]):
+            key, _ = self._weigher.block(block)
+            if not self._rereads.knows(key):
+                self._made.add(key)
+                self._rereads.tell(key, block)
         gone, come = self._prompt.update(cache, self._frame, sent.messages, same)
         self._note(gone, come, step)
         actions = self._saved_by(sent.actions)
@@ -311,15 +316,6 @@ class _ReplayedThread:
             else:
                 self._rereads.hide(key)
 
-    def _look_at_made(self, messages: Sequence[Message]) -> None:
-        """What a policy wrote itself tells something too: lines quoted in it are not missing."""
-        for message in messages:
-            for block in message["content"]:
-                key, _ = self._weigher.block(block)
-                if not self._rereads.knows(key):
-                    self._made.add(key)
-                    self._rereads.tell(key, block)
-
     def _fetch(self, answer: Message) -> list[Reread]:
         """Bring back what the answer leans on: one more call, and its results stay."""
         found = self._rereads.found(answer["content"])
@@ -394,7 +390,11 @@ class SentPrompt:
             self._lines.extend(_Line(block) for block in paper)
             self._ends.append(len(self._lines))
         self._frame, self._messages[same:] = list(frame), messages[same:]
-        self._redraw(cache, keep)
+        if cache is not self._cache:
+            self._cache, self._prompt, self._marks = cache, cache.prompt(), joining.Marks()
+        drawn = min(keep, len(self._prompt))
+        self._prompt.rewind(drawn)
+        self._prompt.extend(line.paper for line in self._lines[drawn:])
         now = [line.paper[0] for line in self._lines[keep:]]
         if before:
             self._marks = self._marks.after(keep, keep + joining.settled(before, now))
@@ -419,13 +419,6 @@ class SentPrompt:
                 used += 1
             keep += 1
         return keep, paper[used:]
-
-    def _redraw(self, cache: PaperCache, keep: int) -> None:
-        if cache is not self._cache:
-            self._cache, self._prompt, keep = cache, cache.prompt(), 0
-            self._marks = joining.Marks()
-        self._prompt.rewind(keep)
-        self._prompt.extend(line.paper for line in self._lines[keep:])
 
     def fetch(self, blocks: Sequence[tuple[Hashable, PaperBlock]]) -> None:
         """Put content that had been removed at the end, as a call and its result would."""

@@ -265,7 +265,14 @@ class Weigher:
         """A message's blocks; one that a policy made is weighed by its content."""
         index = self._index.get(id(message))
         if index is not None and self.recording.messages[index].message is message:
-            return self._less(index) if self._now else self.recorded(index)
+            if not self._now:
+                return self.recorded(index)
+            # A restart of the recorder left less of it than was recorded.
+            if (index, self._now) not in self._lost:
+                share, paper = self._share(index), self.recorded(index)
+                less = [(key, max(1, round(tokens * share))) for key, tokens in paper]
+                self._lost[index, self._now] = less
+            return self._lost[index, self._now]
         return [paper for block in message["content"] for paper in self._made(block)]
 
     def recorded(self, index: int) -> list[PaperBlock]:
@@ -275,15 +282,6 @@ class Weigher:
             pieces = [piece_of(block) for block in blocks]
             paper = [(piece.key, self.scales.tokens(piece)) for piece in pieces]
             self._paper[index] = paper
-        return paper
-
-    def _less(self, index: int) -> list[PaperBlock]:
-        """A message of which a restart of the recorder left less than was recorded."""
-        paper = self._lost.get((index, self._now))
-        if paper is None:
-            share = self._share(index)
-            paper = [(key, max(1, round(tokens * share))) for key, tokens in self.recorded(index)]
-            self._lost[index, self._now] = paper
         return paper
 
     def _share(self, index: int) -> float:
@@ -299,19 +297,18 @@ class Weigher:
         if held is None or held[0] is not block:
             piece = piece_of(block)
             name = _name(block, piece.key)
-            tokens = self._by_key.get(piece.key) or self._changed(piece, name)
+            tokens = self._by_key.get(piece.key, 0)
+            if not tokens:
+                # In another form than it was recorded in, it weighs as much for its bytes as it did;
+                # if it stands for no other, as much as the average of its kind.
+                stretch = self._stretch.get(name) or self._stretch.get(piece.kind, 1.0)
+                tokens = max(1, round(self.scales.tokens(piece) * stretch))
             held = (block, [(piece.key, tokens), *self._tails.get(name, ())])
             self._loose[id(block)] = held
         place = self._place.get(_name(block, held[1][0][0])) if self._now else None
         if place is None:
             return held[1]
         return [(key, max(1, round(tokens * self._share(place)))) for key, tokens in held[1]]
-
-    def _changed(self, piece: Piece, name: Hashable) -> int:
-        """A block in another form than it was recorded in weighs as much for its bytes as it did;
-        one that stands for none as much as the average of its kind."""
-        stretch = self._stretch.get(name) or self._stretch.get(piece.kind, 1.0)
-        return max(1, round(self.scales.tokens(piece) * stretch))
 
     def _note_tail(self, index: int, paper: list[PaperBlock]) -> None:
         blocks = self.recording.messages[index].message["content"]
@@ -366,7 +363,9 @@ class _AnchoredThread:
         while self._open and held[self._open[-1]].depth > step.keep:
             self._open.pop()
         for index in step.new:
-            self._append(weigher, index)
+            tokens = sum(tokens for _, tokens in weigher.recorded(index))
+            self._ends.append((self._ends[-1] if self._ends else 0) + tokens)
+            self._open.append(index)
             self._before = max(self._before, index + 1)
         usage = step.request.usage
         told = anchored and usage is not None and usage.prompt > 0
@@ -376,11 +375,6 @@ class _AnchoredThread:
             return
         if told and usage is not None:
             self._settle(weigher, usage.prompt)
-
-    def _append(self, weigher: Weigher, index: int) -> None:
-        tokens = sum(tokens for _, tokens in weigher.recorded(index))
-        self._ends.append((self._ends[-1] if self._ends else 0) + tokens)
-        self._open.append(index)
 
     def _open_frame(self, weigher: Weigher, step: RequestStep) -> None:
         recording, usage = weigher.recording, step.request.usage

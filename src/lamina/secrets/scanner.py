@@ -64,8 +64,9 @@ def scan(text: str, rules: Rules | None = None) -> list[Finding]:
     rules = own_rules() if rules is None else rules
     data = text.encode("utf-8", "replace")
     spans: list[tuple[int, int, str]] = []
-    for rule in _worth_trying(rules, data):
-        spans += _matches(rule, rules, data)
+    keywords, always = _keywords_of(rules)  # one pass for all of them together
+    for number in sorted({*always, *(keywords.Match(data) or ())}):
+        spans += _matches(rules.rules[number], rules, data)
     spans.sort(key=lambda span: (span[0], -span[1]))
     return _located(data, spans)
 
@@ -84,13 +85,6 @@ def entropy(value: bytes) -> float:
     """Shannon's bits a character."""
     total = len(value)
     return -sum(n / total * math.log2(n / total) for n in Counter(value).values()) if total else 0.0
-
-
-def _worth_trying(rules: Rules, data: bytes) -> list[Rule]:
-    """The rules of which a keyword is in the text: one pass for all of them together."""
-    keywords, always = _keywords_of(rules)
-    found = sorted({*always, *(keywords.Match(data) or ())})
-    return [rules.rules[number] for number in found]
 
 
 _last_rules: list[tuple[Rules, Any, list[int]]] = []  # thousands of texts go by the same ones

@@ -13,8 +13,9 @@ from dataclasses import asdict
 from typing import Any
 
 from lamina.cli.options import add_verb, begin_group, command, config_of, count, flag, optional
+from lamina.cli.settings import change
 from lamina.cli.terminal import harmless, moment, note, out, out_json, plural, print_diff, table
-from lamina.config import Config
+from lamina.config import Config, settings_files
 from lamina.errors import LaminaError, UsageError
 from lamina.events import quiet
 from lamina.memory import diff_text, open_store, team_folder, team_is_on
@@ -108,7 +109,9 @@ def _join(args: argparse.Namespace, config: Config, place: Place) -> None:
         old = place.joined()
         progress = place.progress() if old == joined else Progress()
         place.join(joined, "" if given else token, progress)
-    _switch_on(config)
+    if not config.bool("team.enabled"):
+        own = settings_files(config.project, config.own_home)["user"]
+        change(own, "team.enabled", value=True)
     config = config_of(args)
     if not team_is_on(config, place.folder.parent):
         where = config.source("team.enabled")
@@ -139,14 +142,6 @@ def _asked_token() -> str:
     if not token:
         raise UsageError("You need a token to join. Ask whoever runs the server for one.")
     return token
-
-
-def _switch_on(config: Config) -> None:
-    from lamina.cli.settings import change
-    from lamina.config import settings_files
-
-    if not config.bool("team.enabled"):
-        change(settings_files(config.project, config.own_home)["user"], "team.enabled", value=True)
 
 
 def _confirmed(keys: list[str]) -> bool:

@@ -195,7 +195,12 @@ class Remote:
         )
         try:
             with self._opener.open(request, timeout=_SECONDS) as response:
-                return _whole(response)
+                content: bytes = response.read(_LARGEST_ANSWER + 1)
+                length = response.headers.get("Content-Length")
+                cut = length is not None and length != str(len(content))
+                if cut or len(content) > _LARGEST_ANSWER:
+                    raise TeamLies("broke off, or sent too much")
+                return content
         except urllib.error.HTTPError as error:
             with error:
                 if error.code == 304:
@@ -228,14 +233,6 @@ def batches(contents: Mapping[str, str]) -> list[dict[str, str]]:
         found[-1][key] = content
         room -= size
     return found
-
-
-def _whole(response: Any) -> bytes:
-    content: bytes = response.read(_LARGEST_ANSWER + 1)
-    length = response.headers.get("Content-Length")
-    if len(content) > _LARGEST_ANSWER or (length is not None and length != str(len(content))):
-        raise TeamLies("broke off, or sent too much")
-    return content
 
 
 def _refusal(error: urllib.error.HTTPError) -> LaminaError:

@@ -121,11 +121,15 @@ class TeamServer:
     def _route(
         self, name: str, verbs: Mapping[str, _Handler]
     ) -> Callable[[Request], Awaitable[Response]]:
+        def answered(request: Request, handler: _Handler) -> Response | _Saver:
+            token = self._who(request)
+            return handler(request, token, _repository(request, token))
+
         async def answer(request: Request) -> Response:
             began = time.perf_counter()
             verb = "GET" if request.method == "HEAD" else request.method
             try:
-                response = await to_thread.run_sync(self._answered, request, verbs[verb])
+                response = await to_thread.run_sync(answered, request, verbs[verb])
                 if not isinstance(response, Response):  # no thread waits for a body
                     response = await to_thread.run_sync(response, await _body(request))
             except Refusal as refusal:
@@ -143,10 +147,6 @@ class TeamServer:
             return response
 
         return answer
-
-    def _answered(self, request: Request, handler: _Handler) -> Response | _Saver:
-        token = self._who(request)
-        return handler(request, token, _repository(request, token))
 
     def _who(self, request: Request) -> Token:
         caller = request.client.host if request.client else ""

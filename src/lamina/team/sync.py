@@ -218,18 +218,16 @@ class TeamSync:
         asked = {one.exact for one in self.store.waiting()} if plan.held else set[bytes | None]()
         for entry, memory, _ in plan.held:
             content = (entry.content or "").encode()
-            if content not in asked:
-                asked.add(content)
-                self._hold(entry, memory, content, plan)
-
-    def _hold(self, entry: Entry, memory: Memory, content: bytes, plan: _Plan) -> None:
-        proposal = dataclasses.replace(proposal_of(memory, "team", ""), teammate=entry.author)
-        current = self.store.content(memory.path)
-        try:
-            self.store.hold(proposal, self.store.judge(proposal, current, content), content)
-        except GateRefused as refused:
-            plan.did.waiting.pop(entry.key, None)
-            plan.did.left_out[entry.key] = plan.whys[entry.key] = str(refused)
+            if content in asked:
+                continue
+            asked.add(content)
+            proposal = dataclasses.replace(proposal_of(memory, "team", ""), teammate=entry.author)
+            current = self.store.content(memory.path)
+            try:
+                self.store.hold(proposal, self.store.judge(proposal, current, content), content)
+            except GateRefused as refused:
+                plan.did.waiting.pop(entry.key, None)
+                plan.did.left_out[entry.key] = plan.whys[entry.key] = str(refused)
 
     def _plan_index(self, plan: _Plan, news: News | None, progress: Progress) -> None:
         """team/MEMORY.md follows from the files that are here."""

@@ -223,7 +223,11 @@ class _Handler(BaseHTTPRequestHandler):
     def _get(self) -> Answer:
         self._check_host()
         if self.path.startswith("/assets/"):
-            return self._asset(self.path.removeprefix("/assets/"))
+            name = self.path.removeprefix("/assets/")
+            if name not in _ASSETS:
+                raise _Refused(404, "There is no such file.")
+            kind, headers = f"{_ASSETS[name]}; charset=utf-8", {"Cache-Control": "no-cache"}
+            return Answer(self.server.assets[name], kind=kind, headers=headers)
         token = parse_qs(self.path[2:]).get("token") if self.path.startswith("/?") else None
         # The browser may have been sent here by a mail program: the token says who it is.
         if token and self.server.enter(token[0]):
@@ -280,38 +284,29 @@ class _Handler(BaseHTTPRequestHandler):
             return Answer(to=to)
         return answer
 
-    def _asset(self, name: str) -> Answer:
-        if name not in _ASSETS:
-            raise _Refused(404, "There is no such file.")
-        headers = {"Cache-Control": "no-cache"}
-        return Answer(
-            self.server.assets[name], kind=f"{_ASSETS[name]}; charset=utf-8", headers=headers
-        )
-
     def _send(self, answer: Answer) -> None:
         said = answer.body
         body = said if isinstance(said, bytes) else said.encode("utf-8", "replace")
-        self.send_response_only(303 if answer.to else answer.status)
-        headers = {**_SAFE, "Content-Type": answer.kind, **answer.headers}
-        if answer.to:
-            headers["Location"] = answer.to
-        for name, value in headers.items():
-            self.send_header(name, value)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
+        location = {"Location": answer.to} if answer.to else {}
+        headers = {"Content-Type": answer.kind, **answer.headers, **location}
+        self._begin(303 if answer.to else answer.status, headers | {"Content-Length": len(body)})
         self.wfile.write(body)
+
+    def _begin(self, status: int, headers: Mapping[str, object]) -> None:
+        self.send_response_only(status)
+        for name, value in {**_SAFE, **headers}.items():
+            self.send_header(name, str(value))
+        self.end_headers()
 
     def _stream(self, topic: str) -> None:
         """Server-sent events: one line for each change. The thread sleeps in between."""
         self.close_connection = True
-        self.send_response(200)
-        for name, value in {**_SAFE, "Content-Type": "text/event-stream"}.items():
-            self.send_header(name, value)
-        self.end_headers()
+        self._begin(200, {"Content-Type": "text/event-stream"})
         self.wfile.write(b": listening\n\n")
         self.wfile.flush()
         self.connection.settimeout(None)
-        tell = partial(self.connection.sendall, b"event: changed\ndata: 1\n\n")
+        news = b"event: changed\ndata: 1\n\n"
+        tell = partial(self.connection.send, news, socket.MSG_DONTWAIT)
         self.server.watch.listen(topic, self.connection, tell)
 
 
@@ -329,7 +324,9 @@ class Watch:
         self._end = os.pipe()
         # Watched folder → what pages call it, and the one name that they await there, if any.
         self._topics: dict[int, set[tuple[str, str]]] = {}
-        self._waiting: dict[int, str] = {}  # the end of a pipe to write to → topic
+        self._waiting: dict[
+            socket.socket, tuple[str, Callable[[], object]]
+        ] = {}  # topic, how to tell
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
 
@@ -366,10 +363,10 @@ class Watch:
                     for topic, awaited in self._topics.get(number, ())
                     if name == awaited or (not awaited and name.endswith(_NOTED) and name[0] != ".")
                 }
-                for pipe, topic in self._waiting.items():
+                for topic, tell in self._waiting.values():
                     if topic in topics:
-                        with suppress(OSError):  # full: it has been told
-                            os.write(pipe, b"!")
+                        with suppress(OSError):  # full: it has been told; or gone
+                            tell()
 
     def close(self) -> None:
         os.write(self._end[1], b"!")
@@ -380,22 +377,12 @@ class Watch:
             os.close(end)
 
     def listen(self, topic: str, reader: socket.socket, tell: Callable[[], object]) -> None:
-        """Call `tell` at every change of the topic, until the reader is gone."""
-        ours, theirs = os.pipe()
-        os.set_blocking(theirs, False)
+        """Call `tell`, which never waits, at every change of the topic, until the reader is gone."""
         with self._lock:
-            self._waiting[theirs] = topic
+            self._waiting[reader] = topic, tell
         try:
-            while True:
-                ready, _, _ = select.select([ours, reader], [], [])
-                if reader in ready:  # it has nothing more to say to us: it left
-                    return
-                os.read(ours, 65_536)
-                tell()
-        except OSError:
-            return
+            with suppress(OSError):
+                reader.recv(1)  # it has nothing more to say to us: it left
         finally:
             with self._lock:
-                del self._waiting[theirs]
-            os.close(ours)
-            os.close(theirs)
+                del self._waiting[reader]
