@@ -727,6 +727,24 @@ def test_the_async_client_is_read_raw_and_streamed_raw_too(
     assert len(list(Spend(home / "spend").calls())) == 2
 
 
+def test_an_answer_that_is_parsed_is_counted_without_a_word(
+    wire: WireServer, project: Path, home: Path
+) -> None:
+    class Number(pydantic.BaseModel):
+        number: int
+
+    wire.will(says('{"number": 3}'))
+    with openai.OpenAI(base_url=wire.openai_url, api_key="k") as bare:
+        asked: Any = {"model": "gpt-5", "messages": [{"role": "user", "content": "Any number."}]}
+        client: Any = lamina.wrap(bare, project, home=home)
+        with warnings.catch_warnings(record=True) as heard:
+            warnings.simplefilter("always")
+            answer = client.chat.completions.parse(**asked, response_format=Number)
+    assert answer.choices[0].message.parsed == Number(number=3)
+    assert [str(one.message) for one in heard] == []
+    assert len(list(Spend(home / "spend").calls())) == 1
+
+
 def test_what_the_provider_holds_itself_passes_without_a_word(
     wire: WireServer, project: Path, home: Path
 ) -> None:

@@ -174,7 +174,7 @@ def plain(value: Any) -> Any:
     if isinstance(value, list | tuple | Iterator):
         return [plain(item) for item in cast("list[Any]", value)]
     dump = getattr(value, "model_dump", None)
-    return dump(mode="json", exclude_unset=True) if dump is not None else value
+    return dump(mode="json", exclude_unset=True, warnings=False) if dump is not None else value
 
 
 def once(value: Any) -> bool:
