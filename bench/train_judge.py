@@ -39,7 +39,7 @@ HIDDEN = 32
 ROUNDS = 5
 LABELS = ("none", *judge.TYPES)
 LASTING = DATA / "extract_lasting.jsonl"
-BY = {"author": 1.0, "forms": 0.3, "writers": 0.15}  # what a label counts
+BY = {"author": 1.0, "line": 1.0, "forms": 0.3, "writers": 0.15}  # what a label counts
 LINES = (1.0, 0.5, 0.0, -0.3, -0.5, -1.0)
 LABELLED = ("extraction_dev", "extract_blind_a", "extract_blind_c")
 
@@ -127,14 +127,14 @@ class Statement:
 
     kind: str
     seen: list[int]
+    worth: float  # log-odds, by the other judges
     lasts: float
     weight: float
 
 
 def statements() -> Iterator[Statement]:
     """Of the half for learning: what the author labelled by the readers' guide (1 durable, ½ hard to
-    say, 0 not), and, for less, what the forms of the time kept. What was labelled to draw the line
-    ("line") teaches nothing."""
+    say, 0 not), and, for less, what the forms of the time kept."""
     rows = map(json.loads, LASTING.read_text().splitlines())
     labels = {(row["kind"], row["statement"]): row for row in rows}
     for kind, name, talk in extract_real.talk():
@@ -144,7 +144,7 @@ def statements() -> Iterator[Statement]:
             message = list(group)
             for place, sentence in enumerate(message):
                 row = labels.pop((kind, extract_real.mark(sentence.text)), None)
-                if row and row["by"] in BY:
+                if row:
                     yield _statement(kind, message, place, row["lasts"], row["by"])
 
 
@@ -157,8 +157,9 @@ def written(rows: Sequence[dict[str, Any]]) -> Iterator[Statement]:
 
 
 def _statement(kind: str, message: list[Sentence], place: int, lasts: float, by: str) -> Statement:
-    seen = {*judge.seen(message, place)[0], *judge.marks(message[place])}
-    return Statement(kind, sorted(seen), lasts, BY[by])
+    view = judge.opinion(message, place)
+    seen = {*view.words, *judge.marks(message[place])}
+    return Statement(kind, sorted(seen), judge.log_odds(view.worth), lasts, BY[by])
 
 
 def lasting(found: Sequence[Statement]) -> dict[str, Any]:
@@ -166,13 +167,16 @@ def lasting(found: Sequence[Statement]) -> dict[str, Any]:
     both = [(one, side) for one in found for side in (True, False) if one.lasts != (not side)]
     at = np.cumsum([0, *(len(one.seen) for one, _ in both)])
     columns = [bucket for one, _ in both for bucket in one.seen]
-    rows = sparse.csr_matrix((np.ones(len(columns)), columns, at), shape=(len(both), BUCKETS))
+    buckets = sparse.csr_matrix((np.ones(len(columns)), columns, at), shape=(len(both), BUCKETS))
+    rows = sparse.hstack([buckets, np.array([[one.worth] for one, _ in both])]).tocsr()
     weights = [one.weight * (one.lasts if side else 1 - one.lasts) for one, side in both]
     model = LogisticRegression(C=0.1, max_iter=500)
     model.fit(rows, [side for _, side in both], sample_weight=weights)
-    step = np.abs(model.coef_).max() / 127
+    *weights_of_buckets, worth = model.coef_[0]
+    step = np.abs(weights_of_buckets).max() / 127
     return {
-        "lasting": np.rint(model.coef_[0] / step).astype(np.int8),
+        "lasting": np.rint(np.array(weights_of_buckets) / step).astype(np.int8),
+        "lasting_worth": np.float32(worth),
         "lasting_step": np.float32(step),
         "lasting_bias": np.float32(model.intercept_[0]),
     }
@@ -190,6 +194,7 @@ def lasting_by_kind(found: Sequence[Statement]) -> None:
                 one.lasts
                 for one in labelled
                 if table["lasting"][one.seen].sum(dtype=np.int32) * table["lasting_step"]
+                + table["lasting_worth"] * one.worth
                 + table["lasting_bias"]
                 >= line
             ]

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cache, lru_cache
 from importlib.resources import files
+from math import log
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
@@ -163,6 +164,9 @@ _MARKS = {
 }
 
 
+_AMOUNTS = Listed("telling.amounts", flags=re.NOFLAG)
+
+
 # How likely it must be: where nine in ten were right with writers whom the judge had not seen …
 _SURE: dict[MemoryType, float] = {
     "feedback": 0.89,
@@ -187,6 +191,7 @@ _MAY_LAST = 0.3  # set by hand on sentences of our own
 _EASIER = {"en": 0.0, "de": 0.05, "zh": 0.0}
 _TELLS = 3  # words that a sentence needs to say by itself what another one leans on
 _TELLING = 5  # words of a statement that says of whom or what
+_A_RULE = 0.5  # what reads like one, and is kept as none, is no statement either
 _LASTS = 0.6  # log-odds; chosen with each kind of talk left out of the learning once
 _FOLLOWS = 0.15  # what comes after a rule and may be part of one belongs to it
 _LIKE: dict[MemoryType, str] = {
@@ -206,9 +211,13 @@ def judged(message: list[Sentence], place: int, rules: Cues) -> Find | None:
 def _stated(message: list[Sentence], place: int, view: Opinion) -> Find | None:
     sentence = message[place]
     kind = view.type
-    if kind not in ("user", "project") or not is_statement(sentence):
+    if kind not in ("user", "project"):
+        if view.worth > _A_RULE:
+            return None
+        kind = "user"  # what the others hold for nothing is of no type of theirs
+    if not is_statement(sentence):
         return None
-    if lasts(sentence, view.words) < _LASTS:  # costs more than all that was asked before
+    if lasts(sentence, view) < _LASTS:  # costs more than all that was asked before
         return None
     text = finding.without_opener(sentence.text)
     return anchored(Find(kind, text, (sentence,), TOLD), message, place)
@@ -219,8 +228,8 @@ def is_statement(sentence: Sentence) -> bool:
     plain = sentence.plain
     if sentence.lang != "en" or not _I_STATE.match(plain) or len(plain.split()) < _TELLING:
         return False
-    if not any(_MARKS[one].search(plain) for one in ("names", "own", "sums")):
-        return False  # it names nobody and nothing
+    if not any(one.search(plain) for one in (_MARKS["names"], _MARKS["own"], _AMOUNTS)):
+        return False  # it names nobody and nothing, and tells neither when nor how much
     leans = LEANS_ON.match(plain) or sentence.text.rstrip().endswith((":", "?"))
     return not (leans or of_the_task(plain) or PATH.search(plain) or classify(plain).asks)
 
@@ -424,13 +433,19 @@ def opinion(message: Sequence[Sentence], place: int) -> Opinion:
     return Opinion(float(1 - odds[0]), TYPES[best], words)
 
 
-def lasts(sentence: Sentence, words: Sequence[int]) -> float:
-    """The log-odds that a statement of the user's lasts."""
+def lasts(sentence: Sentence, view: Opinion) -> float:
+    """The log-odds that a statement of the user's lasts, in view of what the others hold of it."""
     import numpy as np
 
     learned = table()
-    found = learned["lasting"][[*words, *marks(sentence)]].sum(dtype=np.int32)
-    return float(found * learned["lasting_step"] + learned["lasting_bias"])
+    found = learned["lasting"][[*view.words, *marks(sentence)]].sum(dtype=np.int32)
+    others = learned["lasting_worth"] * log_odds(view.worth)
+    return float(found * learned["lasting_step"] + others + learned["lasting_bias"])
+
+
+def log_odds(worth: float) -> float:
+    """Of what is held for worth nothing they would have no end."""
+    return log((worth + 0.001) / (1.001 - worth))
 
 
 def _summed(
