@@ -127,7 +127,9 @@ def test_a_provider_s_cache_serves_nearly_all_of_it_from_the_second_fork_on(
             await session.ask("go")
 
     run(story)
-    first, *rest = [call.usage for call in called if call.purpose == "agent"]
+    # The one that went ahead need not be the first that ends.
+    usages = [call.usage for call in called if call.purpose == "agent"]
+    first, *rest = sorted(usages, key=lambda usage: usage.cache_read / usage.prompt)
     assert len(rest) == FORKS - 1
     assert first.cache_read > 0.3 * first.prompt  # what its parent sent before
     assert min(usage.cache_read / usage.prompt for usage in rest) >= 0.99

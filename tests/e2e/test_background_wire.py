@@ -73,6 +73,7 @@ def test_extraction_keeps_what_was_typed_and_asks_on_the_parents_prompt(
     wire.will(
         says("I won't."),
         writes((memory / "feedback_no_mocks.md", RULE), (memory / "feedback_turned.md", DOUBTED)),
+        says('{"meant": true}'),
         says("done"),
     )
     config = {"background.profile": "every-turn"}
@@ -83,8 +84,12 @@ def test_extraction_keeps_what_was_typed_and_asks_on_the_parents_prompt(
     with FileStore(memory) as store:
         assert [one.path for one in store.list()] == ["feedback_no_mocks.md"]
         assert [one.proposal.path for one in store.inbox.items()] == ["feedback_turned.md"]
-    parent, fork, after = [received.body for received in wire.received]
+    parent, fork, reading, after = [received.body for received in wire.received]
     assert "<fork-directive>" in texts(fork)
+    assert f">> person: {SAID}" in texts(reading)  # the small model, and nothing of the fork's
+    assert "<fork-directive>" not in texts(reading)
+    assert reading["model"] != parent["model"]
+    assert not reading.get("tools")
     assert f"m1 (Monday 2026-09-21): {SAID}" in texts(fork)
     assert "Memory updated: feedback_no_mocks.md" in texts(after)
     assert "waits in the inbox" in texts(after)
