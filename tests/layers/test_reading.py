@@ -153,7 +153,7 @@ def test_what_a_fork_extracts_is_read_too(place: Place, answer: str) -> None:
     assert len(waiting(place)) == (answer == NO)
     assert ("feedback_no_mocks.md" in files(place)) is (answer == YES)
     [request] = [one for one in model.requests if one.purpose == "reading"]
-    assert ">> person: Please never mock the database" in str(request.messages)
+    assert ">> person: Never mock the database" in str(request.messages)
     assert not request.tools
 
 
