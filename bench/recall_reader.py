@@ -2,7 +2,7 @@
 costs in recall, for past turns and for memories. Nothing is fitted, so every set is a left-out one.
 
     python -m bench.recall_reader --sheet FOLDER    what a reader would be asked, in parts, shuffled by hash
-    python -m bench.recall_reader --keep FILE…      takes answers (key, tab, JSON) into data/recall_answers.tsv
+    python -m bench.recall_reader --keep FILE…      takes answers (key, tab, JSON) into data/recall_reader.tsv
     python -m bench.recall_reader                   the figures, with the answers that are kept
     python -m bench.recall_reader --local MODEL.gguf   40 of the turns' cases by a real local model
 
@@ -32,7 +32,7 @@ from bench.recall_data import DATA, Corpus, Item
 from bench.recall_left_out import corpora
 
 from lamina.errors import LaminaError
-from lamina.messages import Request, Response, text
+from lamina.messages import Request, Response, Usage, text
 from lamina.recall import LIKELY
 from lamina.recall.prefetch import Candidate, RecallRequest, Selector, at_once, by_rank
 from lamina.recall.reading import READ, TurnReader
@@ -102,7 +102,7 @@ def _answered(
     ask: Callable[[Callable[[Request], Awaitable[Response]]], Awaitable[Any]], answer: str
 ) -> Any:
     async def say(_: Request) -> Response:
-        return Response([text(answer)])
+        return Response([text(answer)], "end_turn", Usage())
 
     return anyio.run(ask, say)
 
@@ -206,9 +206,9 @@ def keep(files: Sequence[Path]) -> None:
     with ANSWERS.open("a", encoding="utf-8") as kept:
         for file in files:
             for line in file.read_text(encoding="utf-8").splitlines():
-                key, _, answer = line.partition("\t")
+                key, _, answer = line.strip().partition("\t")
                 if key in wanted and key not in known:
-                    known[key] = json.dumps(json.loads(answer), ensure_ascii=False)
+                    known[key] = " ".join(answer.split())  # as it came: the product reads it
                     kept.write(f"{key}\t{file.stem}\t{known[key]}\n")
     print(f"{len(wanted & known.keys())} of {len(wanted)} answered.")
 

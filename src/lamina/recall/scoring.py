@@ -64,7 +64,7 @@ def fitting_part(said: str, question: str, most: int) -> str:
     weights: dict[int, float] = {}
     for start in range(0, len(words) - most + step, step):
         held = {*terms(words[start : start + most])}
-        weights[start] = sum(wanted[term] for term in held & wanted.keys())
+        weights[start] = sum(weight for term, weight in wanted.items() if term in held)
     most_held = max(weights.values())
     best = [start for start, weight in weights.items() if weight == most_held]
     # What is asked for may stand on either side of the words that ask for it.
