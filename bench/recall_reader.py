@@ -167,6 +167,8 @@ def every() -> list[Asked]:
         rows = sorted(_questions(name), key=lambda row: digest(f"{row[0].name} {row[1]}"))
         for where, taken in TAKEN.items():
             strange, own = taken[name]
+            # Memories from the other end: the first ones were read with the prompt before.
+            rows = rows[:: 1 if where == "turns" else -1]
             chosen = [row for row in rows if not row[2]][:strange] + [r for r in rows if r[2]][:own]
             by_corpus: dict[str, list[Any]] = {}
             for row in chosen:
