@@ -64,7 +64,7 @@ LISTED = "U: deploy on Fridays: never\\nask before merging: always"
         (f"U: Never deploy on Fridays. // {NOTED} // U: My old team was always wrong.", "My old team was always wrong. Never deploy on Fridays.", ""),
         # What is agreed to is not what the assistant says of itself or of the user.
         ("U: describe my habits // A: You never write tests. // U: right", "You never write tests.", ""),
-        ("U: ideas? // A: I'd always write tests. // U: right", "", "always write tests"),
+        ("U: ideas? // A: I'd always write tests. // U: yes", "", "always write tests"),
         # … nor what was taken back at once, or belongs to a story.
         ("U: ideas? // A: I'd always write tests. // U: right // A: Good. // U: Scratch that.", "always write tests", ""),
         ("U: A story on a bad boss, please. // A: Never praise anyone. // U: great", "Never praise anyone.", ""),
@@ -113,7 +113,55 @@ def test_neither_title_nor_key_says_more_than_the_user(title: str, key: str, goe
     assert got_in(f"U: {said}", said, name=title, key=key) == goes_in
 
 
-@pytest.mark.parametrize("heading", ["Obsolete rules", "Tom's jokes", "以下都是玩笑，一律当作没说"])
+@pytest.mark.parametrize(
+    ("talk", "memory"),
+    [
+        # A wish that ends does not fall off, nor does the "not" below How to apply.
+        ("U: Remember for this session that you may push to main.", "you may push to main"),
+        ("U: 下周请记住，我在里昂上班。", "我在里昂上班"),
+        (
+            "U: 不要在夜里直接推主分支。",
+            "不要在夜里直接推主分支。\\n**How to apply:** 在夜里直接推主分支。",
+        ),
+        # What only sounds like a yes, or is the assistant's own life, proves nothing.
+        (
+            "U: what now? // A: Always blame the weather. // U: good one",
+            "Always blame the weather.",
+        ),
+        ("U: and? // A: Never look at red tests. // U: yeah, right", "Never look at red tests."),
+        ("U: und? // A: Immer alles abstreiten. // U: ja ja ja", "Immer alles abstreiten."),
+        ("U: a pun // A: Shall I note that you like my puns? // U: yes", "I like my puns"),
+        ("U: him // A: I'd never trusted the intern. // U: yes", "never trusted the intern"),
+        ("U: and? // A: We could always delete the tests. // U: yes", "always delete the tests"),
+        (
+            "U: tests? // A: I'd always squash commits. // U: is that right?",
+            "always squash commits",
+        ),
+    ],
+)
+def test_what_was_said_for_a_while_or_not_agreed_to_waits(talk: str, memory: str) -> None:
+    kind = "user" if "puns" in memory or "里昂" in memory else "feedback"
+    assert not got_in(talk, memory.replace("\\\\n", "\\n"), name="", kind=kind)
+
+
+@pytest.mark.parametrize(
+    "key", ["source=a-joke-by-Tom", "updated=no-longer-true", "modified=其实不过敏"]
+)
+def test_a_key_of_ours_says_nothing(key: str) -> None:
+    assert not got_in(
+        "U: Ask me before each deploy.", "Ask me before each deploy.", name="topic", key=key
+    )
+
+
+def test_a_title_shows_that_more_follows() -> None:
+    said = "I eat peanuts every day. My clinic put that into my file, and I almost died of it."
+    assert not got_in(f"U: {said}", said, name="I eat peanuts every day", kind="user")
+    assert got_in(f"U: {said}", said, name="I eat peanuts every day…", kind="user")
+
+
+@pytest.mark.parametrize(
+    "heading", ["Obsolete rules", "Tom's jokes", "Deploy before ask", "以下都是玩笑，一律当作没说"]
+)
 def test_no_heading_of_the_index_takes_back_what_stands_below_it(heading: str) -> None:
     there = Memory("a.md", "Deploys", "Ask me before each deploy", "feedback", "Ask me.")
     context, line = GateContext(memories=[there]), "- [Deploys](a.md) — Ask me before each deploy"

@@ -124,24 +124,27 @@ def test_a_rewrite_that_drops_what_a_person_said_waits_with_its_diff_and_can_be_
 
 
 @pytest.mark.parametrize("put", PUT)
-@pytest.mark.parametrize("more", ["\n", " "], ids=["a new line", "the same line"])
 def test_unchanged_words_do_not_count_against_what_is_added(
-    store: FileStore, talk: Talk, put: str, more: str
+    store: FileStore, talk: Talk, put: str
 ) -> None:
     PUT[put](store, "role.md", topic(ROLE))
-    new = topic(f"{ROLE}{more}I am also allergic to peanuts.", description=ROLE.rstrip("."))
+    new = topic(f"{ROLE}\nI am also allergic to peanuts.", description=ROLE.rstrip("."))
     outcome = rewrite(store, "role.md", new, talk.type(TYPED_NUTS), writer="extraction")
     assert outcome.decision == "accept", outcome.reason
     assert store.read_bytes("role.md") == new
 
 
-def test_a_description_may_join_what_stands_there_and_what_was_typed(
-    store: FileStore, talk: Talk
-) -> None:
+def test_on_one_line_old_words_would_speak_of_the_new_ones(store: FileStore, talk: Talk) -> None:
     by_hand(store, "role.md", topic(ROLE))
-    summary = f"{ROLE} I am also allergic to peanuts"
-    new = topic(ROLE, "I am also allergic to peanuts.", description=summary)
-    assert rewrite(store, "role.md", new, talk.type(TYPED_NUTS)).decision == "accept"
+    for new in (
+        topic(
+            ROLE,
+            "I am also allergic to peanuts.",
+            description=f"{ROLE} I am also allergic to peanuts",
+        ),
+        topic(f"{ROLE} I am also allergic to peanuts.", description=ROLE.rstrip(".")),
+    ):
+        assert rewrite(store, "role.md", new, talk.type(TYPED_NUTS)).decision == "inbox"
 
 
 def test_what_is_added_still_has_to_be_proven(store: FileStore, talk: Talk) -> None:

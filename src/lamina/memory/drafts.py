@@ -313,9 +313,8 @@ def in_their_words(store: MemoryStore, proposal: Proposal, base: Memory | None =
     said = _worded(store, replace(proposal, body=new), new=False)
     if said.body == new or fold(said.description) in standing:
         return proposal  # they said nothing else than what stands there
-    if stays:
-        more = f"{base.description.rstrip('.')}. {said.description}"
-        said = replace(said, name=base.name, description=more)
+    if stays:  # in one line with theirs the old description would speak of the new words
+        said = replace(said, name=base.name, description=base.description)
     return replace(said, body="\n".join([*stays, said.body]))
 
 

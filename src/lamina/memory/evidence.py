@@ -49,9 +49,10 @@ _WRAPPED = re.compile(r"(?m)^(.{50,}[\w,]) ?\n[ \t]*(?=[a-z])")  # a line that g
 _LASTING, _STORY, _MATERIAL = map(words, ("proof.lasting", "proof.stories", "proof.material"))
 _SOON, _SHORT_TURN = 6, 120  # later messages that may unsay it; letters of an answer
 _ME, _YOU = {"i", "my", "ich", "mein", "我"}, {"you", "your", "du", "dein", "你", "您"}
-_SOMEBODY, _KEEP = map(words, ("proof.user", "proof.keep"))  # who uses what they build
+_SOMEBODY, _KEEP, _YES = map(words, ("proof.user", "proof.keep", "proof.yes"))
 _TOPIC = words("proof.topics")  # what a title may call a memory, whatever it says
 _AND_A = Listed("proof.and_a")
+_CLAUSES = re.compile(r"[,;:，；：\n]|\b(?:because|since|weil|denn)\b|因为")
 _HEAD_KEY = re.compile(r"^(?:name|description):\s*")
 
 
@@ -226,11 +227,14 @@ def _title_adds(proposal: Proposal, said: Sequence[Message]) -> str:
 def _explains_too_much(explained: str, proof: str) -> str:
     """Why and How to apply explain. What they order, allow, deny or name must be the user's as well."""
     for one in wording.sentences(explained):
-        if _share(one, proof) >= _NEEDED_SHARE:  # words of theirs, in whose order?
-            added = not any(about.in_order(one, said) for said in proof.splitlines())
-        else:
+        added = not any(same_sentence(one, said) for said in proof.splitlines())
+        if added:
             orders = classify(one).orders or asks_somebody(one) or speaks_for_user(one)
             added = orders or permits(one, proof) or not about.only_explains(one)
+            # Words of theirs without their "not" say the opposite.
+            denied = filter(wording.negates, _CLAUSES.split(proof))
+            turned = not wording.negates(one) and any(_share(one, no) >= _HALF for no in denied)
+            added = added or turned
         if added or wording.missing_tokens(one, proof) or turned_round(one, [proof]):
             return one
     return ""
@@ -255,7 +259,7 @@ class _Support:
             text = "\n".join(lines[:count])
             texts = (text, text[:1].lower() + text[1:]) if self.fact else (text,)
             for one in sources:
-                known = one + self.standing
+                known = one + self.standing if self.fact else one or self.standing
                 if any(made_of(text, known, self.days, after=after) for text in texts):
                     self.held = one[0].text if one else ""
                     return count
@@ -425,7 +429,13 @@ def _found(quote: str, parts: Iterable[str]) -> bool:
 def is_plain_confirmation(typed: Sequence[str]) -> bool:
     """Whether all that was typed says yes, and neither asks nor says anything else."""
     said = " ".join(typed)
-    return classify(said).confirms and not {*"?？"}.intersection(said)
+    words = [one for one in about.tokens(said) if one.isalnum()]
+    yes = [one for one in words if _YES.fullmatch(one)]
+    plain = (yes or _KEEP.search(said)) and len({*yes}) == len(yes)  # "ja ja ja" says no
+    asks = not {*"?？", "did", "does", "one"}.isdisjoint(
+        (*words, *said)
+    ) or "yeah right" in " ".join(words)
+    return classify(said).confirms and bool(plain) and not asks
 
 
 def _confirmed(record: Record, session: str, entry: str, kind: str | None) -> list[str]:

@@ -6,6 +6,8 @@ Pure as `gate` is: what must be known comes in as a `GateContext`.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from itertools import takewhile
 
 from lamina.memories import MEMORY_TYPES, Memory, Verdict, Writer
 from lamina.memory.drafts import leaks_in
@@ -67,13 +69,14 @@ def _why_bad_index(before: str, after: str, context: GateContext) -> str:
     known = {line.strip() for line in before.splitlines()}
     old = pointers_of(before.encode("utf-8", "replace"))
     labels = {p.file: _label(p.hook) for p in old}
-    for line in after.splitlines():
+    lines = after.splitlines()
+    for place, line in enumerate(lines):
         bare = line.strip()
         if not bare or bare in known:
             continue
         if "<!--" in bare:
             return f"a new index line would hide others: “{bare[:60]}”"
-        if bare.startswith("#") and _is_topic(bare, context.known):
+        if bare.startswith("#") and _is_topic(bare, lines[place + 1 :], context.known):
             continue
         pointer = next(iter(pointers_of(bare.encode("utf-8", "replace"))), None)
         about = _pointed_at(pointer.file, context.known) if pointer else []
@@ -96,11 +99,20 @@ def _source_of(file: str, context: GateContext) -> str:
     return "" if origin in ("", "typed") else f"(source: {origin})"
 
 
-def _is_topic(heading: str, known: Familiar) -> bool:
+def _is_topic(heading: str, below: Sequence[str], known: Familiar) -> bool:
     """A heading groups memories, by words of a type, a topic or of memories; never an order. Over facts
-    a word or two may be any; over the user's word "Obsolete" would take it back."""
+    a word or two may be any; over the user's word "Obsolete" would take it back, and any word of it say
+    the opposite, so there it names types and topics alone."""
     if len(heading) > _LONGEST_HEADING or find_order(heading):
         return False
+    over = takewhile(lambda line: not line.startswith("#"), below)
+    links = [link.file for line in over for link in links_of(line.encode("utf-8", "replace"))]
+    pointed = [one for file in links for one in _pointed_at(file, known)]
+    if any(one.type in ("user", "feedback") for one in pointed):
+        named = wording.spaced(heading.lstrip("# ")) in {
+            wording.spaced(one.name) for one in pointed
+        }
+        return named or grounded(_TOPIC.sub(" ", heading), " ".join(_HEADINGS), of=1.0)
     short = len(wording.words(heading)) <= _SHORT_HEADING and not wording.hard_tokens(heading)
     if short and not any(one.type in ("user", "feedback") for one in known):
         return True

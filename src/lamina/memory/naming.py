@@ -41,6 +41,7 @@ _TITLE_LETTERS = 60
 _LONGEST_TITLE = 200
 _LINK = re.compile(r"\[\[([^\[\]\n]{1,200})\]\]")
 _CLAUSE = re.compile(r"[,;.:!?，。；：]|\b(?:but|aber)\b|但")
+_STATES = frozenset("i am is are was we ich bin ist sind war wir".split())  # noqa: SIM905
 _ITEMS = re.compile(r"(?:^|\n\s*| / )[-*+•] (?=[^\W\d])")
 _NUMBERED = 50  # files of one name that get a number; the next ones get a hash
 
@@ -75,6 +76,7 @@ def title_of(text: str) -> str:
     first = next(iter(sentences(text)), "")
     if len(_ITEMS.findall(text)) > 1:  # one dash may be a minus
         first = _ITEMS.sub("", first, count=1)
+    more = len(spaced(text)) > len(spaced(first)) + 2
     whole = spaced(first)[:_LONGEST_TITLE]
     short = whole
     if len(whole) > _TITLE_LETTERS:
@@ -82,7 +84,8 @@ def title_of(text: str) -> str:
     cut = whole[len(short) :]
     kept = whole if limits(cut) or negates(short) != negates(whole) else short
     bare = kept.rstrip(" .,;:!?。！？，")
-    return f"{bare}…" if len(kept) < len(whole) else bare  # "never suggest a Friday" is no rule
+    # "Never suggest a Friday" is no rule, and what follows a sentence may say whose it is.
+    return f"{bare}…" if more or len(kept) < len(whole) else bare
 
 
 def free_names(path: str, text: str = "") -> Iterator[str]:
@@ -174,6 +177,8 @@ def misnames(path: str, kind: str, titles: Sequence[str]) -> bool:
     if any(file_name(kind, one).startswith(stem) for one in titles):
         return False
     name = re.sub(r"[_/-]+", " ", stem.removeprefix("team/").removeprefix(f"{kind}_"))
+    if not _STATES.isdisjoint(name.split()):  # a sentence, which is not how theirs begins
+        return True
     parts = [part for one in titles for part in _CLAUSE.split(one)]
     said = [(_plain_stems(part), negates(part)) for part in parts]
     denied = [b for a, b in pairwise(name.split()) if NEGATION.fullmatch(a)]
@@ -230,13 +235,13 @@ def sums_up(title: str, hook: str, memory: Memory, stood: Sequence[str]) -> bool
     if memory.type in ("user", "feedback"):
         short = short_hook(memory.path, memory.name, memory.description)
         known = {"", memory.path, memory.name, memory.description, short, *stood}
-        told = {fold(one).rstrip(". ") for one in known}
-        return all(fold(one).rstrip(". ") in told for one in (title, hook))
+        told = {spaced(one).rstrip(". ") for one in known}
+        return all(spaced(one).rstrip(". ") in told for one in (title, hook))
     says = f"{memory.name} {memory.path} {memory.description}\n{memory.body}"
     return grounded(f"{title}\n{hook}", says)
 
 
-def grounded(claim: str, source: str) -> bool:
+def grounded(claim: str, source: str, *, of: float = 0.7) -> bool:
     stems = content_stems(claim)
     shared = len(stems & content_stems(re.sub(r"[_-]+", " ", source)))
-    return shared >= 0.7 * len(stems) and not missing_tokens(claim, source)
+    return shared >= of * len(stems) and not missing_tokens(claim, source)

@@ -15,12 +15,8 @@ from lamina.memory.evidence import Blocks, Record
 from lamina.messages import Json
 
 _BEFORE, _AFTER = 12, 6  # turns around the words; of those farther off only what was typed
-_FIRST, _EARLIER, _LATER = (
-    6,
-    30,
-    20,
-)  # such messages: the first of all, the last before, the next after
 _WORDS, _NEAR, _FAR, _UNTYPED = 6_000, 600, 200, 240  # letters that are shown of each
+_ALL_FAR, _LEAST = 12_000, 60  # letters of all that is far off on one side; of each at the least
 _LONGEST_MEMORY, _LONGEST_WHY = 3_000, 200
 _MOST = 8  # places; what rests on more was put together
 
@@ -65,21 +61,25 @@ def _place(record: Record, session: str, entry: str) -> str:
     after = record.whole(session)[len(before) + len(own) :]
     if not own:
         return ""
-    far, later = _typed(before[:-_BEFORE]), _typed(after[_AFTER:])
-    far = [*far[:_FIRST], *far[_FIRST:][-_EARLIER:]]
+    far, later = _far(before[:-_BEFORE]), _far(after[_AFTER:])
     return "\n".join([
-        *(_turn(one, _FAR) for one in far),
+        *far,
         *(["…"] if far else ()),
         *(_turn(one, _NEAR) for one in before[-_BEFORE:]),
         *(f">> {_turn(one, _WORDS)}" for one in own),
         *(_turn(one, _NEAR) for one in after[:_AFTER]),
         *(["…"] if later else ()),
-        *(_turn(one, _FAR) for one in later[:_LATER]),
+        *later,
     ])  # fmt: skip
 
 
-def _typed(blocks: Blocks) -> Blocks:
-    return [one for one in blocks if one[0] == "typed"]
+def _far(blocks: Blocks) -> list[str]:
+    """All that was typed there, the more of it the shorter; beyond that the first and the last."""
+    typed = [one for one in blocks if one[0] == "typed"]
+    most = _ALL_FAR // _LEAST
+    shown = typed if len(typed) <= most else [*typed[: most // 2], *typed[-most // 2 :]]
+    each = min(_FAR, max(_LEAST, _ALL_FAR // (len(shown) or 1)))
+    return [_turn(one, each) for one in shown]
 
 
 def _turn(block: tuple[str, str], most: int) -> str:

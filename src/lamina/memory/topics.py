@@ -20,6 +20,11 @@ KEPT_BY_US = frozenset(
     """said due modified created updated pinned source quoted_from
     originsessionid node_type""".split()  # noqa: SIM905 - a word list
 )
+# A day, a number, an id, or one of our own words: what such a key holds, and no statement.
+_PLAIN_VALUE = re.compile(
+    r"[\W\d_]*(?:[\d:.TZ+-]+|[0-9a-fA-F-]{8,}|true|false|memory|tool|page|pasted|assistant|recalled|system"
+    r"|hook|agent|teammate|outside|program|user)?[\W\d_]*"
+)
 _WORD_ENDS = re.compile(r"[_.-]+|(?<=[a-z])(?=[A-Z])")
 
 HEAD_LINES = 30
@@ -478,6 +483,6 @@ def said_by_keys(extra: Mapping[str, str]) -> list[str]:
         spelled, ours = " ".join(_WORD_ENDS.split(key)), key.casefold() in KEPT_BY_US
         if not ours:
             said.append(spelled)
-        if not ours or (" " in value and any(map(str.isalpha, value))):
+        if not (ours and _PLAIN_VALUE.fullmatch(value)):
             said.append(value)
     return said

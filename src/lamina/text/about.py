@@ -41,6 +41,7 @@ _IN_TWO = (("ends_it", 8), ("places", 2))  # how a message goes on that was sent
 _OFTEN, _OFTEN_OF = 2, 0.1  # later messages that hold a word, and their share
 _TURNS, _COURTESY = words("proof.turns"), words("proof.courtesy")
 _IDLE, _GOES_BACK, _ASKS_FOR = map(Listed, ("proof.idle", "proof.goes_back", "proof.asks_for"))
+_A_WHILE, _NO_PROPOSAL = Listed("proof.a_while"), Listed("proof.no_proposal")
 _ENDS = tuple(".!?。！？")
 _KEPT_EDGES = " .!,;:。！，\"“”„'"
 
@@ -108,7 +109,7 @@ def on_one_line(text: str) -> str:
 def _ways(said: str) -> frozenset[str]:
     """A sentence as it is, and without what asks to remember it."""
     found, wish = [said], wish_in(said)
-    if wish is not None and not wish.bare and not limited(wish):
+    if wish is not None and not wish.bare and not (limited(wish) or _A_WHILE.search(wish.asking)):
         around = (_COURTESY.sub(" ", one) for one in (said[: wish.start], said[wish.end :]))
         rest = {word for one in around for word in tokens(one)}
         if rest <= {*tokens(wish.asking), *_list("wishing"), *',.:;?-"'}:
@@ -140,10 +141,14 @@ def _less(text: str, section: str) -> str:
 
 def proposed_in(answer: str) -> list[str]:
     """What "I'd use tabs." proposes: "use tabs"; and "Shall I note that you use tabs?": "I use tabs"."""
-    bare = _less(answer, "proposes").rstrip(" ?？")
-    if bare == answer.translate(_TYPOGRAPHY).rstrip(" ?？"):
+    bare, asks = _less(answer, "proposes").rstrip(" ?？"), answer.rstrip().endswith(("?", "？"))
+    if bare == answer.translate(_TYPOGRAPHY).rstrip(" ?？") or _NO_PROPOSAL.search(answer):
         return []
-    if answer.rstrip().endswith(("?", "？")):
+    if asks and not {"i", "me", "my", "mine", "ich", "mir", "mich", "mein"}.isdisjoint(
+        tokens(bare)
+    ):
+        return []  # the assistant's, not the user's
+    if asks:
         bare = re.sub(r"\byou(r?)\b", lambda one: "my" if one[1] else "I", bare)
     return [bare, bare[:1].upper() + bare[1:]]
 
