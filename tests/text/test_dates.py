@@ -128,6 +128,7 @@ NOVEMBER = date(2026, 11, 16)
         ("gestern (15. Nov.) und <!-- today -->", "gestern (15. Nov.) und <!-- today -->"),
         ("yesterday (15 November) it broke", "yesterday (15 November) it broke"),
         ("may 8 people come? 截至今天无问题", "may 8 people come? 截至今天无问题"),
+        ("kickoff is on may 8.", "kickoff is on may 8 (2027-05-08)."),
         ("16.11.2026: heute umgestellt", "16.11.2026: heute umgestellt"),
         ("16.11.2026: gestern ging es", "16.11.2026: gestern (2026-11-15) ging es"),
     ],

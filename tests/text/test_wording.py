@@ -24,6 +24,16 @@ from lamina.text.wording import content_stems, read_under, sentences, words
         ("Python 3.12 runs it. Fine.", ["Python 3.12 runs it.", "Fine."]),
         ("一。二！ 三？", ["一。", "二！", "三？"]),
         (" a\n\n - b \n", ["a", "- b"]),
+        (
+            "kickoff is on march 2. second, drop the app",
+            ["kickoff is on march 2.", "second, drop the app"],
+        ),
+        ("ci uses 16. make em all 20", ["ci uses 16.", "make em all 20"]),
+        ("am 24. kommt der TÜV. gut", ["am 24. kommt der TÜV.", "gut"]),
+        ("spätestens 25. juli. dann", ["spätestens 25. juli.", "dann"]),
+        ("1. pull it 2. delete it", ["1. pull it 2. delete it"]),
+        ("two things: 1. when we call it", ["two things: 1. when we call it"]),
+        ("azubi, 2. lehrjahr", ["azubi, 2. lehrjahr"]),
         ("", []),
     ],
 )

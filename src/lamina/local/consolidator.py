@@ -8,11 +8,11 @@ A plan of a carried-out plan is empty. Pure: values in, values out; no files, no
 from __future__ import annotations
 
 import re
-from array import array
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
+from itertools import chain
 
 from lamina.local.index_order import TidyIndex, fits, long_pointers, repaired, shortened
 from lamina.local.working_set import (
@@ -359,12 +359,16 @@ def _alike_pairs(working: WorkingSet) -> Iterator[tuple[str, str]]:
     if not fresh:
         return
     stems = {memory.path: working.seen(memory, _stems_of, "stems") for memory in working.open()}
-    often = Counter(stem for found in stems.values() for stem in found)
     paths = sorted(stems)
-    holders: defaultdict[str, array[int]] = defaultdict(lambda: array("I"))
+    copies: defaultdict[int, list[int]] = defaultdict(list)  # `seen` gives those the same tuple
     for number, path in enumerate(paths):
-        for stem in stems[path]:
-            holders[stem].append(number)
+        copies[id(stems[path])].append(number)
+    often: Counter[str] = Counter()
+    holders: defaultdict[str, list[int]] = defaultdict(list)
+    for text, numbers in copies.items():
+        for stem in stems[paths[numbers[0]]]:
+            often[stem] += len(numbers)
+            holders[stem].append(text)
     for number, path in enumerate(paths):
         if working.get(path) is None:
             continue
@@ -374,10 +378,9 @@ def _alike_pairs(working: WorkingSet) -> Iterator[tuple[str, str]]:
         least = int(_ALIKE * len(own) + 0.999)
         shared = min(_SHARED, least)
         rare = own[: len(own) - least + shared]
-        hits: Counter[int] = Counter()
-        for stem in rare:
-            hits.update(holders[stem])
-        partners = sorted(one for one, count in hits.items() if count >= shared and one != number)
+        hits = Counter(chain.from_iterable(map(holders.__getitem__, rare)))
+        near = (copies[text] for text, count in hits.items() if count >= shared)
+        partners = sorted(one for one in chain.from_iterable(near) if one != number)
         for other in map(paths.__getitem__, partners):
             gone = working.get(path) is None or working.get(other) is None
             if gone or not (path in fresh or other in fresh):

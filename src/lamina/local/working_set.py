@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, replace
 from datetime import date, datetime
 from functools import lru_cache, partial
-from itertools import accumulate
+from itertools import accumulate, chain, pairwise
 from typing import Any, NamedTuple, TypeVar
 
 from lamina.memories import Memory
@@ -285,24 +285,29 @@ class SpokenStatements:
         memory = self.memories[number]
         return memory, plain_statements(memory)[place - self._firsts[number]]
 
-    def together(self) -> Iterator[list[int]]:
+    def together(self) -> Iterator[Sequence[int]]:
         """Places of statements with the same key, where not all say the same; by the first of each."""
-        import numpy as np
+        contested = self._contested()
+        groups: dict[int, array[int]] = {}
+        for first, one in zip(self._firsts, self.spoken, strict=False):
+            for at, key in enumerate(one.keys):
+                if key in contested:
+                    groups.setdefault(key, array("I")).append(first + at // 2)
+        yield from groups.values()
 
-        keys = np.frombuffer(b"".join(one.keys for one in self.spoken), dtype=np.int64)
-        texts = np.frombuffer(b"".join(one.texts for one in self.spoken), dtype=np.int64)
-        order = np.argsort(keys, kind="stable")
-        order = order[keys[order] != 0]
-        if not len(order):
-            return
-        starts = np.flatnonzero(np.diff(keys[order], prepend=keys[order[0]] - 1))
-        said = texts[order // 2]
-        differ = np.minimum.reduceat(said, starts) != np.maximum.reduceat(said, starts)
-        ends = np.append(starts[1:], len(order))
-        groups = sorted(zip(starts[differ].tolist(), ends[differ].tolist(), strict=True),
-                        key=lambda group: int(order[group[0]]))  # fmt: skip
-        for start, end in groups:
-            yield (order[start:end] // 2).tolist()
+    def _contested(self) -> set[int]:
+        """Keys under which not all statements say the same. Copies share what they say, so each text is
+        looked at once; and only keys that come twice are remembered with what is said."""
+        distinct = {id(one): one for one in self.spoken}.values()
+        keys = sorted(chain.from_iterable(one.keys for one in distinct))
+        again = {key for key, following in pairwise(keys) if key == following != 0}
+        said: dict[int, int] = {}
+        return {
+            key
+            for one in distinct
+            for at, key in enumerate(one.keys)
+            if key in again and said.setdefault(key, one.texts[at // 2]) != one.texts[at // 2]
+        }
 
     def ending(self) -> list[int]:
         return [

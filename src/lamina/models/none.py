@@ -32,8 +32,8 @@ from lamina.ports import Capabilities
 from lamina.text.asks import classify
 from lamina.text.lists import Listed
 from lamina.text.own_words import asked_in
-from lamina.text.terms import DOINGS, beginning, best_lines, narrower
-from lamina.text.wording import fold, words_asked
+from lamina.text.terms import DOINGS, beginning, best_lines, narrower, words_asked
+from lamina.text.wording import fold
 
 Wish = Literal["read", "list", "search", "run", "remember", "forget", "recall", "about", "where"]
 

@@ -389,6 +389,7 @@ def _possible(text: str, *, complete: bool) -> Iterator[_Rule]:
             yield rule
 
 
+_ON = ("on", "by", "until", "till", "before", "since", "from")  # before a month, not before a verb
 _UNTIL, _ALWAYS = Listed("finders.until"), Listed("finders.always")
 _ANNOTATED = re.compile(
     r"(?:,? [a-z ]{0,4}\d\d?(?:[a-z]{2}|\.))?\s?[(（][^()（）]{0,12}\d{4}-\d\d-\d\d|,? (?:den )?\d\d?\.\d\d?\."
@@ -482,8 +483,7 @@ def _touch(text: str, hit: SaidDate, other: SaidDate) -> bool:
 
 
 def _no_day(text: str, hit: SaidDate) -> bool:
-    """ "Until today", "today's", "2026, Mar 4", a name, a part of an address: words that look like a
-    day of their own."""
+    """ "Until today", "today's", "2026, Mar 4", a name, part of an address: it looks like a day."""
     word, after = text[hit.start : hit.end], text[hit.end : hit.end + 12]
     before = text[max(0, hit.start - 12) : hit.start]
     today = word.casefold() in ("today", "heute", "今天")
@@ -494,7 +494,7 @@ def _no_day(text: str, hit: SaidDate) -> bool:
         or before.endswith(_JOINED)
         or (after[:1] in tuple(".-") and after[1:2].isalnum())
         or (today and (last in _TO_THIS_DAY or after[:2].strip()[:1].isdigit()))
-        or word.startswith(("may ", "march "))  # no months: "may 8 people come?"
+        or (word.startswith(("may ", "march ")) and last not in _ON)  # "may 8 people come?"
         or (today and (named or before.endswith(("至", "到"))))
         or (not word.isalpha() and bool(_YEAR_BESIDE.search(before) or _YEAR_BEHIND.match(after)))
     )

@@ -13,6 +13,9 @@ from functools import cache, lru_cache
 from itertools import permutations
 from typing import TYPE_CHECKING
 
+from lamina.text.lists import Listed
+from lamina.text.wording import content_stems
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -261,3 +264,23 @@ def best_lines(lines: Sequence[str], stems: Sequence[str], most: int) -> list[st
         if shown[paths[at]] <= 2 and len(best) < most:
             best.append(lines[at])
     return best
+
+
+# ---- what a plain question asks for
+
+_PLAIN_WORD = re.compile(r"[a-z0-9][a-z0-9_-]+")
+_EMPTY_WORDS = Listed("requests.empty")
+
+
+def words_asked(sentence: str) -> set[str]:
+    """The words of a plain question that say what it is about."""
+    found = {
+        _singular(word)
+        for word in _PLAIN_WORD.findall(sentence.lower())
+        if not _EMPTY_WORDS.fullmatch(word)
+    }
+    return found if sentence.isascii() else found | content_stems(sentence)
+
+
+def _singular(word: str) -> str:
+    return word[:-1] if len(word) > 3 and word.endswith("s") and not word.endswith("ss") else word

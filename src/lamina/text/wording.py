@@ -287,8 +287,12 @@ _END = _ends("。！？", "!?")
 _END_OR_SEMICOLON = _ends("。！？；", "!?;")
 _SHORTENED = Listed("finders.shortened")
 _NUMBER_FOLLOWS = re.compile(r"\b(?:no|nr|art|fig|abs)\.$", re.IGNORECASE)
-_COUNTED = re.compile(r"(?<![\d.])\d{1,2}\.$")
+_COUNTED = re.compile(r"(?<![\d.])(\d{1,2})\.$")
 _GERMAN_ORDINAL = Listed("finders.before_an_ordinal")
+_BEHIND_AN_ORDINAL = Listed("finders.behind_an_ordinal")
+_COUNTS = re.compile(
+    r"(?:^|[:,;(“\"–—-])[\s*>•“\"(-]*$"
+)  # what stands before the number of a point
 
 
 def _goes_on(own: str, start: int, stop: re.Match[str]) -> bool:
@@ -297,16 +301,23 @@ def _goes_on(own: str, start: int, stop: re.Match[str]) -> bool:
         return False
     before, after = (
         own[max(start, stop.start() - 14) : stop.end()],
-        own[stop.end() : stop.end() + 2],
+        own[stop.end() : stop.end() + 10],
     )
     if _SHORTENED.search(before):
         return bool(re.match(r"\s\w", after))
     if _NUMBER_FOLLOWS.search(before):
         return bool(re.match(r"\s\d", after))
-    if not _COUNTED.search(before):
+    number = _COUNTED.search(before)
+    if not number or not re.match(r"\s[^\W\d]", after):
         return False
-    letter = r"\s[^\W\d]" if _GERMAN_ORDINAL.search(before) else r"\s[a-zäöü]"
-    return bool(re.match(letter, after))
+    if _GERMAN_ORDINAL.search(before):
+        return True
+    if not after[1].islower():
+        return False
+    # Who writes all in small letters ends sentences with numbers, too: "on march 2. second, …"
+    ahead = own[start : stop.start() - len(number[1])]
+    follows = f" {int(number[1]) - 1}. " in f" {ahead}"
+    return follows or bool(_COUNTS.search(ahead) or _BEHIND_AN_ORDINAL.match(after))
 
 
 def spans(text: str, *, semicolons: bool = True) -> Iterator[tuple[int, int]]:
@@ -326,24 +337,6 @@ def sentences(text: str, *, semicolons: bool = False) -> list[str]:
     """The sentences and lines of a text, bare of the space around them."""
     pieces = (text[start:end].strip() for start, end in spans(text, semicolons=semicolons))
     return [piece for piece in pieces if piece]
-
-
-_PLAIN_WORD = re.compile(r"[a-z0-9][a-z0-9_-]+")
-_EMPTY_WORDS = Listed("requests.empty")
-
-
-def words_asked(sentence: str) -> set[str]:
-    """The words of a plain question that say what it is about."""
-    found = {
-        _singular(word)
-        for word in _PLAIN_WORD.findall(sentence.lower())
-        if not _EMPTY_WORDS.fullmatch(word)
-    }
-    return found if sentence.isascii() else found | content_stems(sentence)
-
-
-def _singular(word: str) -> str:
-    return word[:-1] if len(word) > 3 and word.endswith("s") and not word.endswith("ss") else word
 
 
 def days_in_order(claim: str, runs: Iterable[str]) -> bool:

@@ -47,7 +47,7 @@ class MemorySnapshot:
     times: Mapping[str, float] = field(default_factory=dict[str, float])
     unread: Collection[str] = ()  # there, but too large or not to be read, perhaps only now
     _parsed: dict[str, Memory] = field(default_factory=dict[str, Memory], compare=False)
-    _bodies: dict[str, str] = field(default_factory=dict[str, str], compare=False)
+    _read: dict[bytes, Memory] = field(default_factory=dict[bytes, Memory], compare=False)
 
     @classmethod
     def of(cls, store: MemoryStore) -> MemorySnapshot:
@@ -68,8 +68,10 @@ class MemorySnapshot:
         found = self._parsed.get(path)
         if found is not None and self.files.get(path) is content:
             return found
-        memory = read_topic(path, content, mtime=self.times.get(path, 0.0))
-        memory = replace(memory, body=self._bodies.setdefault(memory.body, memory.body))
+        if (said := self._read.get(content)) is None:  # copies share what they say
+            said = self._read[content] = read_topic("", content)
+        name = said.name or read_topic(path, b"").name
+        memory = replace(said, path=path, name=name, mtime=self.times.get(path, 0.0))
         if self.files.get(path) is content:
             self._parsed[path] = memory
         return memory
