@@ -57,9 +57,7 @@ GROUPS: dict[str, Commands] = {
         "wrap": ("lamina.gateway.wrap", "start a coding agent behind the gateway"),
         "hook": ("lamina.integrations.hook", "answer one hook event; coding agents call it"),
     },
-    "together": {
-        "team": ("lamina.team.command", "share memories with everyone on a repository"),
-    },
+    "together": {"team": ("lamina.team.command", "share memories with everyone on a repository")},
     "upkeep": {
         "dream": ("lamina.cli.dream", "tidy the memories; show, undo or stop a dream"),
         "extract": ("lamina.cli.extract", "save memories from a recorded session"),

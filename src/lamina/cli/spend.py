@@ -14,16 +14,7 @@ from pathlib import Path
 from lamina.cache.prices import money_text, price_of
 from lamina.cache.spend import Group, Spend, grouped
 from lamina.cli.options import config_of, flag
-from lamina.cli.terminal import (
-    fitted,
-    harmless,
-    note,
-    out,
-    out_json,
-    out_wrapped,
-    picked,
-    plural,
-)
+from lamina.cli.terminal import fitted, harmless, note, out, out_json, out_wrapped, picked, plural
 from lamina.config import Config
 from lamina.ledger.places import find_project_folder, known_projects
 from lamina.messages import BACKGROUND, Json, Usage, as_object

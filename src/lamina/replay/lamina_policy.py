@@ -69,11 +69,7 @@ class RoundWork(NoBackground):
 
 @contextmanager
 def lamina_policy(
-    weigher: Weigher,
-    config: Config,
-    *,
-    window: int = DEFAULT_WINDOW,
-    model: str = "",
+    weigher: Weigher, config: Config, *, window: int = DEFAULT_WINDOW, model: str = ""
 ) -> Generator[LaminaPolicy]:
     """The policy for one recording; its folder goes when the replay is over."""
     with tempfile.TemporaryDirectory(prefix="lamina-replay-") as folder, Runner() as runner:
@@ -139,13 +135,7 @@ class LaminaPolicy:
         )
         unasked, small = UnaskedModel(able, model), _small_model(self._config, model)
         made = Conversation(
-            self._config,
-            self._flags,
-            folder,
-            unasked,
-            RoundWork(),
-            small=small,
-            interactive=True,
+            self._config, self._flags, folder, unasked, RoundWork(), small=small, interactive=True
         )
         made.state.fork = PaperForks(made.clock.now)
         return made

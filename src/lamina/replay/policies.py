@@ -16,14 +16,7 @@ from lamina.messages import Block, Json, Message, Purpose
 from lamina.ports import ForkResult, Permit, SeenFile, Tool
 from lamina.replay.recording import Recording
 from lamina.replay.results import Action, Fork, PolicyResult, ReplayResult, result_of
-from lamina.replay.run import (
-    DEFAULT_WINDOW,
-    ContextPolicy,
-    NonePolicy,
-    RecordedTurn,
-    Sent,
-    replay,
-)
+from lamina.replay.run import DEFAULT_WINDOW, ContextPolicy, NonePolicy, RecordedTurn, Sent, replay
 from lamina.replay.weigh import Weigher, piece_of
 
 # What each does, as the report's reader is told.
@@ -41,12 +34,7 @@ FULL = 0.85  # share of the window that a trimmed prompt may fill
 
 @contextmanager
 def open_policy(
-    name: str,
-    weigher: Weigher,
-    config: Config,
-    *,
-    window: int = DEFAULT_WINDOW,
-    model: str = "",
+    name: str, weigher: Weigher, config: Config, *, window: int = DEFAULT_WINDOW, model: str = ""
 ) -> Generator[ContextPolicy]:
     """The policy of that name, made for one recording."""
     if name == "lamina":
