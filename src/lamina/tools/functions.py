@@ -110,7 +110,6 @@ class FunctionTool(Generic[_Given, _Made]):
         return as_outcome(await called(self.function, **arguments))
 
     def _arguments(self, input: Json) -> dict[str, Any]:  # noqa: A002
-
         try:
             typed = msgspec.convert(input, self.struct)
         except msgspec.ValidationError as error:

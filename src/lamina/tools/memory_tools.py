@@ -75,9 +75,11 @@ class Forget:
         if found.fit == "certain":
             return self._forget_one(found.memories[0], found.part, call, entries)
         told = not_forgotten(found, wish, _HOW)
-        if found.fit in ("near", "none") and self._keep_away(entries, found.memories):
-            return and_kept_away(told)
-        return told
+        # The user's last words may wish a statement away that no memory holds yet.
+        new = found.fit in ("near", "none")
+        wished = forget_wish(memory_guard.last_typed(entries)) if new else None
+        kept = wished and wished.claim and self.store.keep_away(wished.words, found.memories)
+        return and_kept_away(told) if kept else told
 
     def _forget_one(
         self, memory: Memory, part: Parted | None, call: str, entries: Sequence[Json]
@@ -103,13 +105,6 @@ class Forget:
             evidence=evidence,
             asked=bool(evidence),
         )
-
-    def _keep_away(self, entries: Sequence[Json], near: Sequence[Memory]) -> bool:
-        """The user's last words wish a statement away that no memory holds yet."""
-        wished = forget_wish(memory_guard.last_typed(entries))
-        if wished is None or not wished.claim:
-            return False
-        return self.store.keep_away(wished.words, near)
 
 
 SHOWN_CHARACTERS = 1_500  # of one memory or turn

@@ -26,12 +26,9 @@ from lamina.messages import Json
 from lamina.ports import Ask, Decision, Permit, Question, ToolContext, ToolSpec
 from lamina.text.globs import left_below, literal_prefix, matches
 
-PATH_FIELDS = {
-    "Read": "file_path",
-    "Write": "file_path",
-    "Edit": "file_path",
-    "Grep": "path",
-    "Glob": "path",
+PATH_FIELDS: dict[str, str] = {
+    **dict.fromkeys(("Read", "Write", "Edit"), "file_path"),
+    **dict.fromkeys(("Grep", "Glob"), "path"),
 }
 # Glob shows names; Grep shows names and content. So what a rule keeps from Read is kept from both,
 # and what it keeps from Glob is kept from Grep.
@@ -55,8 +52,6 @@ _STEERING_FILES = (
     ".nvimrc", ".nvim.lua", ".emacs*", ".dir-locals.el", ".gitconfig", ".gitmodules", ".lldbinit",
     ".gdbinit", ".pre-commit-config.yaml", "sitecustomize.py", "usercustomize.py",
 )  # fmt: skip
-
-
 _STEERS = re.compile("|".join(map(fnmatch.translate, _STEERING_FILES)))
 
 
@@ -415,12 +410,9 @@ def take_apart(text: str) -> Parts:
     pieces = _split(_HARMLESS_REDIRECTION.sub(" ", text))
     if pieces is None:
         return Parts((), clear=False)
-    # A word with spaces keeps its quotes: `git "log x"` is not `git log x`.
-    commands = tuple(
-        shlex.join(piece) if _spaced(piece) else " ".join(piece) for piece in pieces if piece
-    )
-    clear = bool(commands) and all(_is_plain(piece) for piece in pieces if piece)
-    return Parts(commands, clear)
+    commands = [_joined(piece) for piece in pieces if piece]
+    clear = bool(commands) and all(_is_plain(piece[0]) for piece in pieces if piece)
+    return Parts(tuple(commands), clear)
 
 
 def rough_parts(text: str) -> list[str]:
@@ -437,12 +429,13 @@ def rough_parts(text: str) -> list[str]:
     return found
 
 
-def _spaced(words: list[str]) -> bool:
-    return any(not word or word != "".join(word.split()) for word in words)
+def _joined(words: list[str]) -> str:
+    """A word with spaces keeps its quotes: `git "log x"` is not `git log x`."""
+    spaced = any(not word or word != "".join(word.split()) for word in words)
+    return shlex.join(words) if spaced else " ".join(words)
 
 
-def _is_plain(words: list[str]) -> bool:
-    first = words[0]
+def _is_plain(first: str) -> bool:
     return not (first in _KEYWORDS or _ASSIGNMENT.match(first) or re.search(r"[$~*?\[]", first))
 
 

@@ -31,10 +31,7 @@ from lamina.tools.sandbox import Sandbox, spawn
 if TYPE_CHECKING:
     from _typeshed import FileDescriptorLike
 
-
 CHUNK = 1 << 16  # bytes read at a time
-
-
 GRACE = 0.5  # seconds between asking a process to end and ending it
 _POLL = 0.05  # where the kernel has no descriptor for a process
 
@@ -358,7 +355,6 @@ _LARGEST_ENVIRONMENT = 1 << 21  # bytes; Linux takes no larger one
 _ROUNDS = 5  # looks at the process table while new processes keep appearing
 _TRIES, _PAUSE = 20, 0.002  # 40 ms for a process to begin another program
 _KERNEL_THREAD, _EXITING = 0x00200000, 0x00000004
-
 
 # Waits until this process is gone, however it went; then ends all with its mark. It looks more than
 # once: one of them may be starting another.
