@@ -262,7 +262,8 @@ def answer(request: Request, *, saves: bool = True) -> tuple[list[Block], bool]:
         return _act(request, wanted)
     if then := _then(request, results):
         return then, False
-    if results and not (sentence and all(map(_cut_short, results))):
+    closed = [_failed(one) and text_of(one.get("content") or "") in CUT_SHORT for one in results]
+    if results and not (sentence and all(closed)):
         report = _report(request, results)
         return [text(report)], all(map(_failed, results)) or report.startswith(_FOUND_NONE)
     return _to_plain_words(request, sentence, saves=saves)
@@ -272,10 +273,9 @@ def _to_plain_words(request: Request, sentence: str, *, saves: bool) -> tuple[li
     """An answer to what asks for no tool: from memories, to a greeting, or to a statement."""
     if found := _remembered(request, sentence):
         return [text(found)], False
-    if _GREETS.fullmatch(sentence):
-        return [text(HELLO)], False
-    if _THANKS.fullmatch(sentence):
-        return [text(WELCOME)], False
+    for form, said in ((_GREETS, HELLO), (_THANKS, WELCOME)):
+        if form.fullmatch(sentence):
+            return [text(said)], False
     if not (kind := classify(plain := fold(sentence))).asks:
         keeps = any(tool.get("name") == TOOL_OF["remember"] for tool in request.tools)
         worth = _worth_keeping(sentence)
@@ -334,11 +334,6 @@ def _typed(blocks: Sequence[Block]) -> tuple[str, list[str]]:
 
 def _failed(result: Block) -> bool:
     return bool(result.get("is_error"))
-
-
-def _cut_short(result: Block) -> bool:
-    """Whether a call was closed because its turn or session ended, not by its tool."""
-    return _failed(result) and text_of(result.get("content") or "") in CUT_SHORT
 
 
 def _act(request: Request, wanted: Sequence[Wanted]) -> tuple[list[Block], bool]:

@@ -30,15 +30,13 @@ from lamina.models import remote
 if TYPE_CHECKING:
     import openai
 
-
 _OFFICIAL_HOST = "api.openai.com"
 _NO_KEY = "none"
 
 # Parameters of Anthropic's API that have no meaning here.
-_FOREIGN = frozenset(
-    {"thinking", "context_management", "compaction", "betas", "output_config"}
-    | {"previous_message_id"}
-)
+_FOREIGN = frozenset({
+    "thinking", "context_management", "compaction", "betas", "output_config", "previous_message_id",
+})  # fmt: skip
 
 
 class OpenAIModel(remote.RemoteModel["openai.AsyncOpenAI"]):
