@@ -112,10 +112,7 @@ def out_bytes(content: bytes) -> None:
 
 def out_result(value: Any, words: str, *, as_json: bool) -> None:
     """A result for a program, or in words for a person."""
-    if as_json:
-        out_json(value)
-    else:
-        out(words)
+    out_json(value) if as_json else out(words)
 
 
 def _safe(text: str, stream: TextIO) -> str:
