@@ -95,6 +95,19 @@ def _type(keys: list[KeyPress]) -> None:
     store_typeahead(terminal, [*keys, *get_typeahead(terminal)])
 
 
+class _ByTab(Completer):
+    def __init__(self, config: Config) -> None:
+        self._config = config
+
+    def get_completions(
+        self,
+        document: Document,
+        complete_event: CompleteEvent,  # noqa: ARG002 - prompt_toolkit passes it
+    ) -> Iterator[Completion]:
+        for whole, typed in completions(document.text_before_cursor, self._config):
+            yield Completion(whole, -len(typed))
+
+
 class Editor:
     """Reads messages and short answers."""
 
@@ -143,25 +156,10 @@ class Editor:
             key_bindings=self._keys(),
             prompt_continuation="  ",
             enable_history_search=False,
-            completer=self._completer(),
+            completer=_ByTab(self._config),
             enable_suspend=True,
             complete_while_typing=False,  # only at Tab
         )
-
-    def _completer(self) -> Completer:
-        config = self._config
-
-        class ByTab(Completer):
-            def get_completions(
-                self,
-                document: Document,
-                complete_event: CompleteEvent,  # noqa: ARG002 - prompt_toolkit passes it
-            ) -> Iterator[Completion]:
-                line = document.text_before_cursor
-                for whole, typed in completions(line, config):
-                    yield Completion(whole, -len(typed))
-
-        return ByTab()
 
     def _history(self) -> History:
         """What was typed before, in a file that only the user reads; in memory where that fails."""
@@ -407,11 +405,8 @@ class Conversation:
         typed = [at for at, entry in enumerate(entries) if transcript.typed_text(entry)]
         if not typed:
             return
-        out(
-            style(
-                f"  you: {one_line(transcript.typed_text(entries[typed[-1]]), width() - 7)}", "dim"
-            )
-        )
+        asked = one_line(transcript.typed_text(entries[typed[-1]]), width() - 7)
+        out(style(f"  you: {asked}", "dim"))
         answers = [
             text_of([block for block in dicts(entry.get("content")) if block.get("type") == "text"])
             for entry in entries[typed[-1] + 1 :]

@@ -8,7 +8,7 @@ import argparse
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any
 
 from lamina.cache import lifetime
 from lamina.cache.account import LIFE, LONG_LIFE, SHORT_LIFE, Account, keep_warm_after, rates
@@ -35,7 +35,7 @@ from lamina.ledger import log, tokens
 from lamina.ledger.record import Ledger
 from lamina.ledger.tokens import Window, capabilities, window_of
 from lamina.ledger.view import Projection, Row
-from lamina.messages import Json, Usage, dicts
+from lamina.messages import Json, Usage, as_object, dicts
 from lamina.ports import Capabilities
 
 SIDE_BY_SIDE = 60  # columns from which a name and its text share a line
@@ -109,12 +109,8 @@ def _limits(config: Config, model: str, life: int) -> tuple[Capabilities, Window
             able = replace(able, cache_ttl=life or SHORT_LIFE, cache_choice="all")
         elif config.str("cache.ttl") == "mixed":
             able = replace(able, cache_choice="frame")
-    window = window_of(
-        able,
-        percent=config.float("compact.percent") or None,
-        compact_size=config.int("compact.window") or None,
-    )
-    return able, window
+    percent, size = config.float("compact.percent"), config.int("compact.window")
+    return able, window_of(able, percent=percent or None, compact_size=size or None)
 
 
 # ---- what would act next
@@ -173,19 +169,18 @@ def living(account: Account | None, tokens: int, able: Capabilities) -> Iterator
     if account is None or not able.cache_choice:
         return
     if able.cache_choice == "frame":
-        since = (
+        when = (
             "since a pause outlasted that" if account.pauses else "after a pause that outlasts it"
         )
-        words = f"the provider's cache lives 5 min, {since} system prompt and tools 1 h"
-        yield _when("cache_life", words)
-        return
-    lives = {SHORT_LIFE: "5 min", LONG_LIFE: "1 h"}
-    after = f"{account.breaks} of {plural(account.requests, 'request')}"
-    words = (
-        f"the provider's cache lives {lives[able.cache_ttl]}; after a pause that outlasts it, "
-        f"{lives[account.best_life(tokens)]} ({after} came after such a pause of up to an hour)"
-    )
-    yield _when("cache_life", words)
+        words = f"5 min, {when} system prompt and tools 1 h"
+    else:
+        lives = {SHORT_LIFE: "5 min", LONG_LIFE: "1 h"}
+        after = f"{account.breaks} of {plural(account.requests, 'request')}"
+        words = (
+            f"{lives[able.cache_ttl]}; after a pause that outlasts it, "
+            f"{lives[account.best_life(tokens)]} ({after} came after such a pause of up to an hour)"
+        )
+    yield _when("cache_life", f"the provider's cache lives {words}")
 
 
 def _keeping(account: Account | None, tokens: int, able: Capabilities, most: int) -> Iterator[Json]:
@@ -207,14 +202,8 @@ def _keeping(account: Account | None, tokens: int, able: Capabilities, most: int
 
 
 # In the order of the prompt.
-PARTS: tuple[str, ...] = (
-    "system",
-    "tools",
-    "instructions",
-    "memory",
-    "summaries",
-    "messages",
-    "results",
+PARTS = (
+    *("system", "tools", "instructions", "memory", "summaries", "messages", "results"),
     "attachments",
 )
 _MEMORY_HEADING = "# Memory"
@@ -319,10 +308,9 @@ def cache_of(entries: Iterable[Json]) -> Json:
     for entry in entries:
         if entry["kind"] == "message" and entry.get("role") == "assistant":
             used += Usage.from_json(entry.get("usage"))
-        told: Any = entry.get("event") if entry["kind"] == "event" else None
-        if not isinstance(told, dict) or cast("Json", told).get("kind") != "cache_broke":
+        event = as_object(entry.get("event")) if entry["kind"] == "event" else {}
+        if event.get("kind") != "cache_broke":
             continue
-        event = cast("Json", told)
         cause = _SIZES.sub("", str(event.get("cause") or "?"))
         name = (cause, bool(event.get("registered")))
         count, lost = breaks.get(name, (0, 0))
@@ -365,11 +353,8 @@ def _show(value: Json) -> None:
     if value["balance"]:
         earned = "saved" if value["balance"] > 0 else "lost"
         beside = f" and background work ({value['background']:,})" if value["background"] else ""
-        words = (
-            f"After cache breaks, re-reads{beside}, {abs(value['balance']):,} tokens of input "
-            f"{earned}"
-        )
-        out(wrapped(f"  {words}", room, 4))
+        tokens_of = f"{abs(value['balance']):,} tokens of input {earned}"
+        out(wrapped(f"  After cache breaks, re-reads{beside}, {tokens_of}", room, 4))
     _show_cache(value["cache"])
     out()
     out(style("What comes next", "bold"))
@@ -385,19 +370,9 @@ def _parts(parts: dict[str, int], tokens: int, room: int) -> str:
         [name, f"{size:,}", f"{size / tokens:.0%}" if tokens else ""]
         for name, size in shown.items()
     ]
-    return "\n".join(
-        f"  {line}"
-        for line in fitted(
-            rows,
-            ["part", "tokens", "share"],
-            min(60, room - 2),
-            gives_way=(2,),
-            cut=0,
-            right=(1, 2),
-            bars=list(shown.values()),
-            bar_after=2,
-        ).splitlines()
-    )
+    heading, bars, most = ["part", "tokens", "share"], list(shown.values()), min(60, room - 2)
+    lines = fitted(rows, heading, most, gives_way=(2,), right=(1, 2), bars=bars, bar_after=2)
+    return "\n".join(f"  {line}" for line in lines.splitlines())
 
 
 def _show_cache(cache: Json) -> None:
@@ -406,19 +381,14 @@ def _show_cache(cache: Json) -> None:
         return
     out()
     out(style("The prompt cache", "bold"))
-    share = cache["read"] / max(1, cache["input"])
-    words = f"{share:.0%} of {cache['input']:,} tokens of input were read from it"
-    out(wrapped(f"  {words}", width(), 4))
+    share = f"{cache['read'] / max(1, cache['input']):.0%} of {cache['input']:,}"
+    out(wrapped(f"  {share} tokens of input were read from it", width(), 4))
     breaks = sorted(cache["breaks"], key=lambda row: (row["expected"], -row["tokens"]))
     for row in breaks[:MOST_BREAKS]:
         kind = "expected" if row["expected"] else "broken"
         times = f"{row['count']}×, " if row["count"] > 1 else ""
-        cause = one_line(row["cause"], 200)
-        _line(
-            kind,
-            f"{cause} ({times}{row['tokens']:,} tokens)",
-            None if row["expected"] else "yellow",
-        )
+        cause = f"{one_line(row['cause'], 200)} ({times}{row['tokens']:,} tokens)"
+        _line(kind, cause, None if row["expected"] else "yellow")
     if more := len(breaks[MOST_BREAKS:]):
         _line("", f"and {plural(more, 'other cause')}")
 

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import anyio
 
 from lamina import opening
-from lamina.cli.options import add_verb, choose_model, command, config_of, flag, optional
+from lamina.cli.options import add_verb, choose_model, command, config_of, flag, hint, optional
 from lamina.cli.sessions import others
 from lamina.cli.terminal import (
     StatusLine,
@@ -32,6 +32,7 @@ from lamina.cli.terminal import (
     out,
     out_json,
     out_result,
+    picked,
     plural,
     print_diff,
     style,
@@ -79,9 +80,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     flag(parser, "--install-timer", "dream every night")
     flag(parser, "--print", "with --install-timer: only print the timer")
     flag(parser, "--uninstall-timer", "stop dreaming every night")
-    verbs = parser.add_subparsers(
-        dest="verb", metavar="status | diff | log | undo | kill", required=False
-    )
+    names = "status | diff | log | undo | kill"
+    verbs = parser.add_subparsers(dest="verb", metavar=names, required=False)
     add_verb(verbs, "status", "show what a running dream is doing: its words, tools and files")
     add_verb(verbs, "diff", "show what the last dream changed")
     log = add_verb(verbs, "log", "list dreams, newest first")
@@ -145,10 +145,8 @@ def _not_due(config: Config) -> str:
     hours = config.float("dream.hours")
     if not 0 <= since < hours * 3600:
         return ""
-    return (
-        f"Not due: the last dream was {since / 3600:.1f} hours ago, and the next is due after "
-        f"{hours:g}. `--now` dreams anyway."
-    )
+    last = f"the last dream was {since / 3600:.1f} hours ago, and the next is due after {hours:g}"
+    return f"Not due: {last}. `--now` dreams anyway."
 
 
 async def dreamt(args: argparse.Namespace, prepared: DreamResult | None = None) -> DreamResult:
@@ -184,8 +182,7 @@ async def _outside_sessions(args: argparse.Namespace, hear: Emit) -> AsyncGenera
     config = opening.load_config(options)
     if config.bool("memory.enabled"):
         others(config)  # what is typed into other agents is evidence, and may be said there again
-    name = f"apart-{uuid.uuid4()}"
-    path = project_folder(config.own_home, config.project) / f"{name}.jsonl"
+    path = project_folder(config.own_home, config.project) / f"apart-{uuid.uuid4()}.jsonl"
     async with AsyncExitStack() as stack:
         ledger = Ledger.of(now=options.clock.now)
         state = await opening.make_state(options, config, ledger, path, stack)
@@ -203,15 +200,13 @@ def _say(args: argparse.Namespace, value: dict[str, Any]) -> int:
         raise LaminaError(str(value["text"]))
     out(harmless(str(value["text"])))
     if not args.quiet:
-        for line in [
-            *value.get("reasons", ()),
-            *(f"doubtful: {d}" for d in value.get("doubtful", ())),
-        ]:
+        doubts = [f"doubtful: {doubt}" for doubt in value.get("doubtful", ())]
+        for line in [*value.get("reasons", ()), *doubts]:
             out(style(f"  {one_line(line, max(40, width() - 2))}", "dim"))
         _show_problems(value.get("problems", ()))
         if value.get("commit"):
-            undo = command(args, f"dream undo {str(value['commit'])[:8]}")
-            note(f"{undo} undoes it.")
+            undo = f"dream undo {value['commit'][:8]}"
+            note(f"{command(args, undo)} undoes it.")
     return 0
 
 
@@ -224,14 +219,13 @@ def _show_problems(problems: Sequence[str]) -> None:
 
 
 def _diff(args: argparse.Namespace, store: MemoryStore) -> None:
-    found = last_change(store)
-    if found is None:
+    if (found := last_change(store)) is None:
         raise UsageError(
             "There is no dream to show: none has changed anything, or the last was undone."
         )
     commit, text = found
     if args.json:
-        out_json({"commit": commit.id, "when": commit.when, "reason": commit.reason, "diff": text})
+        out_json({"commit": commit.id, **picked(commit, "when reason"), "diff": text})
     else:
         print_diff(text)
 
@@ -256,10 +250,8 @@ def _log(args: argparse.Namespace, store: MemoryStore) -> None:
         by = str(line.get("by")) + ("" if line.get("applied") else ", dry run")
         text = one_line(str(line.get("text")), room)
         rows.append([moment(float(line.get("when") or 0)), how, by, text])
-        rows += [
-            ["", "", "", one_line(f"not applied: {problem}", room)]
-            for problem in as_list(line.get("problems"))  # none if the record is damaged
-        ]
+        problems = as_list(line.get("problems"))  # none if the record is damaged
+        rows += [["", "", "", one_line(f"not applied: {one}", room)] for one in problems]
     out(table(rows))
 
 
@@ -278,7 +270,6 @@ def running(store: MemoryStore) -> list[str]:
 
 
 def stop(store: MemoryStore) -> None:
-    """Ask a running dream to end."""
     if not running(store):
         raise UsageError("No dream is running.")
     record = DreamRecord(store.state)
@@ -299,8 +290,8 @@ def _undo(args: argparse.Namespace, store: MemoryStore) -> None:
         return
     restored = f"{plural(len(paths), 'file')} {'is' if len(paths) == 1 else 'are'} as before"
     out(f"The dream {commit.id[:8]} is undone: {restored}.")
-    if redo and not args.quiet:
-        note(f"{command(args, f'memory undo {redo}')} redoes it.")
+    if redo:
+        hint(args, f"{command(args, f'memory undo {redo}')} redoes it.")
 
 
 def _kill(args: argparse.Namespace, store: MemoryStore) -> int:
@@ -327,7 +318,6 @@ _VERBS = {"status": _status, "diff": _diff, "log": _log, "undo": _undo, "kill": 
 
 # ---- the nightly timer
 
-
 _HOUR = 3
 
 
@@ -337,24 +327,21 @@ def has_timer(config: Config) -> bool:
 
 
 def _install(args: argparse.Namespace, config: Config) -> None:
-    """Print the timer, or install it."""
-    name = _name(config)
-    command = _command(args, config)
-    units = {f"{name}.service": _service(command, config), f"{name}.timer": _timer(config)}
-    cron = f"0 {_HOUR} * * * {shlex.join(command)}".replace("%", "\\%")
+    name, folder = _name(config), _folder()
+    words = [sys.executable, "-P", "-m", "lamina.cli.main", "dream", "--now", "--quiet"]
+    words += ["--project", str(config.project), "--home", str(config.home)]
+    words += ["--claude"] if args.claude else []
+    units = {f"{name}.{kind}": text for kind, text in _units(words, config).items()}
+    cron = f"0 {_HOUR} * * * {shlex.join(words)}".replace("%", "\\%")
     if args.print:
-        if args.json:
-            out_json({"units": units, "cron": cron})
-            return
-        for file, text in units.items():
-            out(f"# ~/.config/systemd/user/{file}\n{text}")
-        out(f"# or, for cron:\n{cron}")
+        shown = [f"# ~/.config/systemd/user/{file}\n{text}" for file, text in units.items()]
+        shown.append(f"# or, for cron:\n{cron}")
+        out_result({"units": units, "cron": cron}, "\n".join(shown), as_json=args.json)
         return
     if not _has_systemd():
         raise LaminaError(
             f"There is no systemd for users here. Add this line with `crontab -e`: {cron}"
         )
-    folder = _folder()
     with failing_as(LaminaError, f"Can't write {folder}"):
         folder.mkdir(parents=True, exist_ok=True)
         for file, text in units.items():
@@ -365,14 +352,11 @@ def _install(args: argparse.Namespace, config: Config) -> None:
         out_json({"status": "installed", "timer": f"{name}.timer", "hour": _HOUR})
         return
     out(f"{name}.timer runs every night at {_HOUR}:00.")
-    if not args.quiet:
-        note("`lamina dream --uninstall-timer` removes it.")
+    hint(args, "`lamina dream --uninstall-timer` removes it.")
 
 
 def _uninstall(args: argparse.Namespace, config: Config) -> None:
-    """Remove the timer."""
-    name = _name(config)
-    folder = _folder()
+    name, folder = _name(config), _folder()
     there = [path for kind in ("timer", "service") if (path := folder / f"{name}.{kind}").is_file()]
     if not there:
         raise UsageError(
@@ -397,40 +381,24 @@ def _name(config: Config) -> str:
 
 
 def _systemctl(*words: str) -> None:
-    done = subprocess.run(
-        ["systemctl", "--user", *words], capture_output=True, text=True, check=False
-    )
+    asked = ["systemctl", "--user", *words]
+    done = subprocess.run(asked, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise LaminaError(f"systemctl {words[0]} failed: {' '.join(done.stderr.split())}.")
 
 
-def _command(args: argparse.Namespace, config: Config) -> list[str]:
-    words = [sys.executable, "-P", "-m", "lamina.cli.main", "dream", "--now", "--quiet"]
-    words += ["--project", str(config.project), "--home", str(config.home)]
-    return [*words, "--claude"] if args.claude else words
-
-
-def _service(command: list[str], config: Config) -> str:
-    # As systemd reads words: quoted, with its special characters escaped.
+def _units(command: list[str], config: Config) -> dict[str, str]:
+    # To systemd a single % starts a placeholder; words are quoted, special characters escaped.
+    project = " ".join(str(config.project).split()).replace("%", "%%")
     special = {"\\": "\\\\", '"': '\\"', "%": "%%", "$": "$$", "\n": "\\n", "\t": "\\t"}
     start = " ".join(f'"{word.translate(str.maketrans(special))}"' for word in command)
-    return (
-        f"[Unit]\nDescription=Lamina tidies the memory of {_described(config)}\n\n"
-        f"[Service]\nType=oneshot\nExecStart={start}\nNice=10\n"
-    )
-
-
-def _timer(config: Config) -> str:
-    return (
-        f"[Unit]\nDescription=Nightly dream of {_described(config)}\n\n"
+    return {
+        "service": f"[Unit]\nDescription=Lamina tidies the memory of {project}\n\n"
+        f"[Service]\nType=oneshot\nExecStart={start}\nNice=10\n",
+        "timer": f"[Unit]\nDescription=Nightly dream of {project}\n\n"
         f"[Timer]\nOnCalendar=*-*-* 0{_HOUR}:00:00\nPersistent=true\n\n"
-        "[Install]\nWantedBy=timers.target\n"
-    )
-
-
-def _described(config: Config) -> str:
-    """The project on one line; to systemd a single % starts a placeholder."""
-    return " ".join(str(config.project).split()).replace("%", "%%")
+        "[Install]\nWantedBy=timers.target\n",
+    }
 
 
 def _folder() -> Path:
@@ -441,7 +409,5 @@ def _folder() -> Path:
 def _has_systemd() -> bool:
     if shutil.which("systemctl") is None:
         return False
-    done = subprocess.run(
-        ["systemctl", "--user", "show-environment"], capture_output=True, check=False
-    )
-    return done.returncode == 0
+    asked = ["systemctl", "--user", "show-environment"]
+    return subprocess.run(asked, capture_output=True, check=False).returncode == 0
