@@ -18,7 +18,7 @@ from pathlib import Path, PurePath
 from tempfile import TemporaryDirectory
 
 from lamina.cache.prices import money_text
-from lamina.cli.options import config_of, flag, option
+from lamina.cli.options import config_of, flag, hint, option
 from lamina.cli.terminal import (
     StatusLine,
     fitted,
@@ -67,11 +67,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     window = "the model's context window, in tokens (200000)"
     option(parser, "--window N", window, type=int, default=200_000)
     option(parser, "--model M", "use this model's prices and limits", default="")
-    flag(
-        parser,
-        "--uncut",
-        "undo the recording's own compactions, so that every policy starts from the whole history",
+    whole = (
+        "undo the recording's own compactions, so that every policy starts from the whole history"
     )
+    flag(parser, "--uncut", whole)
     option(parser, "--html FILE", "write a report with charts")
 
 
@@ -92,15 +91,11 @@ def run(args: argparse.Namespace) -> None:
 
         with failing_as(LaminaError, f"Can't write the report to {args.html}"):
             Path(args.html).write_text(render_report(results), "utf-8")
-        if not args.quiet:
-            note(f"The report is in {args.html}.")
+        hint(args, f"The report is in {args.html}.")
 
 
 def _results(
-    files: Sequence[tuple[Path, bool]],
-    names: Sequence[str],
-    args: argparse.Namespace,
-    config: Config,
+    files: Sequence[tuple[Path, bool]], names: list[str], args: argparse.Namespace, config: Config
 ) -> list[ReplayResult]:
     progress = StatusLine(quiet=args.quiet)
     results: list[ReplayResult] = []
@@ -141,14 +136,12 @@ def _piped(open_files: ExitStack) -> Path:
 
 def _check_place(path: Path) -> None:
     """If the report can't be written, say so before the work and not after it."""
-    wrong = 0
-    if path.is_dir():
-        wrong = errno.EISDIR
-    elif not path.parent.is_dir():
-        wrong = errno.ENOENT
-    elif not os.access(path if path.exists() else path.parent, os.W_OK):
-        wrong = errno.EACCES
-    if wrong:
+    wrongs = {
+        errno.EISDIR: path.is_dir(),
+        errno.ENOENT: not path.parent.is_dir(),
+        errno.EACCES: not os.access(path if path.exists() else path.parent, os.W_OK),
+    }
+    if wrong := next((code for code, is_so in wrongs.items() if is_so), 0):
         raise LaminaError(f"Can't write the report to {path}: {os.strerror(wrong)}.")
 
 
@@ -282,13 +275,9 @@ def _indented(policies: Sequence[PolicyResult]) -> Iterator[str]:
 
 def _row(policy: PolicyResult, plain: PolicyResult | None) -> list[str]:
     usage, rereads = policy.usage, policy.rereads
-    change = ""
-    if plain is not None and policy is not plain and plain.cost:
-        share = policy.cost / plain.cost - 1
-        change = f"{share:+.1%}"
-    aside = (
-        policy.background.values()
-    )  # calls beside the conversation; what they cost is in the sum
+    base = plain.cost if plain is not None and policy is not plain else 0.0
+    change = f"{policy.cost / base - 1:+.1%}" if base else ""
+    aside = policy.background.values()  # calls beside the conversation; their cost is in the sum
     calls, dollars = sum(calls for calls, _ in aside), sum(dollars for _, dollars in aside)
     again = f"{len(rereads)} ({tokens_text(sum(r.tokens for r in rereads))})" if rereads else "0"
     return [
