@@ -209,9 +209,8 @@ class _LayeredThread:
         """The call of the small model that picks memories for what the user typed, as if there were
         as many of them as it is ever shown."""
         state = self.state
-        said = [
-            entry for entry in state.ledger.entries[-1:] if "typed" in (entry.get("origins") or ())
-        ]
+        last = state.ledger.entries[-1:]
+        said = [entry for entry in last if "typed" in (entry.get("origins") or ())]
         if not self.recalls or not said or not state.deps.small:
             return
         asked = len(prompts.load("recall", most="5").encode()) + RANKED * _MEMORY_LINE
@@ -319,10 +318,9 @@ class _LayeredThread:
             for n in range(self._placed, len(held)):
                 self._places.setdefault(self._first(held[n]), []).append(n)
             self._placed = len(held)
-            likely = [
-                n for n in self._places.get(self._first(message), ()) if start <= n < len(held)
-            ]
-            place = next((n for n in sorted(likely) if held[n] == message), -1)
+            known_at = sorted(self._places.get(self._first(message), ()))
+            likely = (n for n in known_at if start <= n < len(held))
+            place = next((n for n in likely if held[n] == message), -1)
             self._known[id(message)] = (message, place)
         return place
 

@@ -22,13 +22,9 @@ _OPENAI_KEYS = frozenset({"tool_calls", "function_call", "tool_call_id"})
 # Items of the Responses API. Calls whose output is an item of its own, and where each keeps what
 # the tool was given:
 _CALLS = {
-    "function_call": "arguments",
-    "custom_tool_call": "input",
-    "local_shell_call": "action",
-    "shell_call": "action",
-    "apply_patch_call": "operation",
-    "computer_call": "action",
-}
+    "function_call": "arguments", "custom_tool_call": "input", "apply_patch_call": "operation",
+    **dict.fromkeys(("local_shell_call", "shell_call", "computer_call"), "action"),
+}  # fmt: skip
 _OUTPUTS = frozenset(f"{kind}_output" for kind in _CALLS)
 # What the provider ran itself: sent back as it came.
 _RUN_THERE = frozenset({
@@ -119,8 +115,7 @@ def blocks_from(entry: Json) -> list[Block] | None:
     for call in map(as_object, as_list(entry.get("tool_calls"))):
         function = as_object(call.get("function")) or call
         blocks.append(_call(call.get("id"), function.get("name"), function.get("arguments")))
-    old = as_object(entry.get("function_call"))
-    if old:
+    if old := as_object(entry.get("function_call")):
         blocks.append(_call("", old.get("name"), old.get("arguments")))
     return blocks
 

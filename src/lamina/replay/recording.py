@@ -124,24 +124,23 @@ class Recording:
         compacted: set[str] = set()
         messages: list[RecordedMessage] = []
         for entry in self.messages:
-            parent = entry.parent
-            while parent >= 0 and self.messages[parent].summary:
-                parent = self.messages[parent].after
+            parent = self._told_in_full(entry.parent)
             depth = messages[parent].depth + 1 if parent >= 0 else 1
             messages.append(replace(entry, parent=parent, depth=depth, summary=False))
         requests: list[RecordedRequest] = []
-        steps = list(self.steps())
-        for number, request in enumerate(self.requests):
-            tail = request.tail
-            while tail >= 0 and self.messages[tail].summary:
-                tail = self.messages[tail].after
-            step, asked = steps[number], False
-            if step.compacted:
-                compacted.add(request.thread)
-                asked = self.messages[step.new[0]].asked
+        for step in self.steps():
+            request, asked = step.request, step.compacted and self.messages[step.new[0]].asked
+            compacted |= {request.thread} if step.compacted else set()
             usage = None if request.thread in compacted else request.usage
+            tail = self._told_in_full(request.tail)
             requests.append(replace(request, tail=tail, usage=usage, compact=asked))
         return replace(self, messages=messages, requests=requests)
+
+    def _told_in_full(self, index: int) -> int:
+        """The message that stands there, or the last that the summary there stands for."""
+        while index >= 0 and self.messages[index].summary:
+            index = self.messages[index].after
+        return index
 
 
 # ---- one in the making

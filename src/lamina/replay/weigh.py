@@ -185,9 +185,7 @@ class Weigher:
         self.recording = recording
         self.scales = scales if scales is not None else calibrate(recording)
         self._paper: dict[int, list[PaperBlock]] = {}  # by index of the message
-        self._index: dict[int, int] = {
-            id(entry.message): index for index, entry in enumerate(recording.messages)
-        }
+        self._index = {id(one.message): index for index, one in enumerate(recording.messages)}
         self._by_key: dict[Hashable, int] = {}
         self._place: dict[Hashable, int] = {}  # a block's name → index of its message
         # What a recorded block weighs by its anchor for what the scales say: by name and by kind.
