@@ -19,7 +19,7 @@ from lamina.cache.prices import Price, cost, price_of
 from lamina.cache.simulate import FIVE_MINUTES, PaperBlock, PaperCache, rules_for
 from lamina.ledger import joining
 from lamina.messages import Message, Usage
-from lamina.replay.recording import Frame, RecordedRequest, Recording, RequestStep
+from lamina.replay.recording import RecordedRequest, Recording, RequestStep
 from lamina.replay.rereads import Rereads
 from lamina.replay.results import Action, Fork, OwnCall, PolicyResult, RequestFigures, Reread
 from lamina.replay.weigh import Losses, Piece, Weigher
@@ -36,7 +36,6 @@ class RecordedTurn:
     request: RecordedRequest  # its time, thread and model; its usage is what the recorder paid
     keep: int  # so many of the thread's messages stay; fewer than it had: it went back
     new: Sequence[Message]  # what follows them; the last answer comes first
-    frame: Frame
     compacted: bool  # the recorder itself started again from a summary
     fetched: int = 0  # tokens of re-reads that stand in the prompt besides the policy's messages
 
@@ -200,11 +199,8 @@ class _ReplayedThread:
             self._tokens += sum(tokens for _, tokens in paper)
             self._held.append(paper)
             self._said.append(message)
-        frame = self._recording.frames[step.request.frame]
-        fetched = self._prompt.fetched
-        return RecordedTurn(
-            step.number, step.request, step.keep, new, frame, step.compacted, fetched
-        )
+        told = (step.number, step.request, step.keep, new, step.compacted)
+        return RecordedTurn(*told, self._prompt.fetched)
 
     def book(self, step: RequestStep, sent: Sent) -> RequestFigures:
         request, books = step.request, self._books

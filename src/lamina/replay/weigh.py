@@ -172,16 +172,10 @@ Losses: TypeAlias = tuple[tuple[int, float], ...]
 
 
 class Weigher:
-    """Blocks of one recording as the cache on paper takes them.
+    """Blocks of one recording as the cache on paper takes them: stretched so that each prompt adds up
+    to what the provider reported; what remains is booked as unrecorded."""
 
-    With `anchored`, blocks are stretched so that each prompt adds up to what the provider reported,
-    and what remains is booked as unrecorded; without, only the scales and the first request's
-    usage count.
-    """
-
-    def __init__(
-        self, recording: Recording, scales: Scales | None = None, *, anchored: bool = True
-    ) -> None:
+    def __init__(self, recording: Recording, scales: Scales | None = None) -> None:
         self.recording = recording
         self.scales = scales if scales is not None else calibrate(recording)
         self._paper: dict[int, list[PaperBlock]] = {}  # by index of the message
@@ -196,7 +190,7 @@ class Weigher:
         self._losses: dict[int, Losses] = {}  # by number of the request
         self._lost: dict[tuple[int, Losses], list[PaperBlock]] = {}
         self._now: Losses = ()
-        self._anchor(anchored)
+        self._anchor()
         found: dict[Hashable, list[int]] = {}
         for index, paper in self._paper.items():
             for key, tokens in paper:
@@ -320,26 +314,24 @@ class Weigher:
     def tokens(self, message: Message) -> int:
         return sum(tokens for _, tokens in self.paper(message))
 
-    def _anchor(self, anchored: bool) -> None:
+    def _anchor(self) -> None:
         threads: dict[str, _AnchoredThread] = {}
-        later = self._later_frames(anchored)
+        later = self._later_frames()
         for step in self.recording.steps():
             name = step.request.thread
             thread = threads.setdefault(name, _AnchoredThread(later.get(name)))
-            thread.follow(self, step, anchored)
+            thread.follow(self, step)
             self._frames[step.number] = thread.frame
             self._losses[step.number] = thread.losses
 
-    def _later_frames(self, anchored: bool) -> dict[str, int]:
-        """By conversation, the least that stood before the messages after a compaction; 0: there
-        was one, but nobody may look at its size."""
+    def _later_frames(self) -> dict[str, int]:
+        """By conversation, the least that stood before the messages after a compaction."""
         least: dict[str, int] = {}
         for step in self.recording.steps():
             usage = step.request.usage
             if step.compacted and usage is not None and usage.prompt:
                 said = sum(tokens for index in step.new for _, tokens in self.recorded(index))
-                frame = max(0, usage.prompt - said) if anchored else 0
-                name = step.request.thread
+                frame, name = max(0, usage.prompt - said), step.request.thread
                 least[name] = min(frame, least.get(name, frame))
         return least
 
@@ -355,7 +347,7 @@ class _AnchoredThread:
         self._before = 0  # messages with a smaller index have been sent
         self.losses: Losses = ()
 
-    def follow(self, weigher: Weigher, step: RequestStep, anchored: bool) -> None:
+    def follow(self, weigher: Weigher, step: RequestStep) -> None:
         del self._ends[step.keep :]
         held = weigher.recording.messages
         while self._open and held[self._open[-1]].depth > step.keep:
@@ -365,14 +357,12 @@ class _AnchoredThread:
             self._ends.append((self._ends[-1] if self._ends else 0) + tokens)
             self._open.append(index)
             self._before = max(self._before, index + 1)
-        usage = step.request.usage
-        told = anchored and usage is not None and usage.prompt > 0
+        prompt = step.request.usage.prompt if step.request.usage is not None else 0
         if not self.frame:
             self._open_frame(weigher, step)
-            self._open = [] if told else self._open
-            return
-        if told and usage is not None:
-            self._settle(weigher, usage.prompt)
+            self._open = [] if prompt else self._open
+        elif prompt:
+            self._settle(weigher, prompt)
 
     def _open_frame(self, weigher: Weigher, step: RequestStep) -> None:
         recording, usage = weigher.recording, step.request.usage
