@@ -129,9 +129,6 @@ async def _resume(session: Session, argument: str) -> Next | None:
     return None
 
 
-# ---- the context
-
-
 async def _context(session: Session, argument: str) -> None:  # noqa: ARG001
     status = session.status()
     share = 100 * status.tokens / status.window if status.window else 0
@@ -174,9 +171,6 @@ async def _undo(session: Session, argument: str) -> None:
     layer = next(e["layer"] for e in session.ledger.entries if e["uuid"] == name)
     tokens = session.status().tokens
     out(f"  Undone: {harmless(str(layer))}. The context has {tokens:,} tokens again.")
-
-
-# ---- memory
 
 
 async def _memory(session: Session, argument: str) -> None:

@@ -305,8 +305,6 @@ class Conversation:
             finally:
                 self._compacting = False
 
-    # ---- one turn
-
     async def _turn(self, session: Session, line: str, pasted: str) -> None:
         self._running.clear()
         self._heard = time.monotonic()

@@ -113,9 +113,6 @@ def _limits(config: Config, model: str, life: int) -> tuple[Capabilities, Window
     return able, window_of(able, percent=percent or None, compact_size=size or None)
 
 
-# ---- what would act next
-
-
 def _next(ledger: Ledger, flags: Flags, window: Window, able: Capabilities) -> Iterator[Json]:
     """Each layer that is on, and what would make it act."""
     tokens = ledger.tokens()

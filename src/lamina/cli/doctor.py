@@ -166,9 +166,6 @@ def _config(args: argparse.Namespace) -> tuple[Config, Check]:
     return config, Check("settings", "ok", "all files and variables are valid")
 
 
-# ---- the checks
-
-
 def all_checks(config: Config) -> Iterator[Check]:
     yield check_python()
     yield from check_home(config.own_home)
@@ -189,9 +186,6 @@ def check_python() -> Check:
     version = platform.python_version()
     state: State = "ok" if sys.version_info >= (3, 11) else "fail"
     return Check("python", state, f"{version} ({sys.executable})")
-
-
-# ---- the home
 
 
 def check_home(home: Path) -> list[Check]:

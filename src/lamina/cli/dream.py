@@ -133,9 +133,6 @@ def _set_timer(args: argparse.Namespace, config: Config) -> None:
     (_install if args.install_timer else _uninstall)(args, config)
 
 
-# ---- dreaming
-
-
 def _not_due(config: Config) -> str:
     from lamina.cli.memory import open_store
 

@@ -210,9 +210,6 @@ def agent_memories(config: Config) -> dict[str, AgentMemory]:
     return {name: one for name, one in places.items() if one and one.directory.is_dir()}
 
 
-# ---- reading
-
-
 def _list(args: argparse.Namespace, store: MemoryStore) -> None:
     memories = [one for one in store.list() if args.type in (None, one.type)]
     shown, pinned = memories[: args.number or None], store.pinned()
@@ -251,9 +248,6 @@ def _show(args: argparse.Namespace, store: MemoryStore) -> None:
         out(harmless(content.decode("utf-8", "replace").rstrip("\n")))
     else:
         out_bytes(content)
-
-
-# ---- writing
 
 
 def _add(args: argparse.Namespace, store: MemoryStore) -> None:
@@ -433,9 +427,6 @@ _VERBS = {
     "export": memory_transfer.export, "inbox": memory_history.review,
     **dict.fromkeys(memory_history.VERBS, memory_history.run),
 }  # fmt: skip
-
-
-# ---- shared
 
 
 def find(store: MemoryStore, word: str) -> str:

@@ -291,9 +291,6 @@ def as_json(commit: Commit) -> dict[str, object]:
     return {**about, "messages": commit.entries, **picked(commit, "origin reason")}
 
 
-# ---- the inbox
-
-
 def add_inbox(verbs: Any) -> None:
     inbox = add_verb(verbs, "inbox", "show what is waiting for review; accept, edit or reject it")
     actions, about = ("show", "accept", "edit", "reject"), "what to do (show)"
@@ -374,9 +371,6 @@ def _show_inbox(args: argparse.Namespace, store: MemoryStore, items: list[InboxI
         print_diff(store.inbox_diff(item))
         out()
     hint(args, "`lamina memory inbox accept ID`, `edit ID`, `reject ID`, or --all.")
-
-
-# ---- the editor
 
 
 def edited_text(text: str) -> str:

@@ -103,9 +103,6 @@ def _found_json(match: Match, memory: Memory, chance: float, source: str) -> dic
     return {**told, "parts": parts, **as_json(memory), "source": source}
 
 
-# ---- why
-
-
 def why(args: argparse.Namespace, config: Config) -> None:
     from lamina.cli import sessions
     from lamina.ledger.log import read
@@ -150,9 +147,6 @@ def show_recalls(found: Sequence[RecallRecord]) -> None:
         out(style(harmless(first), "bold"))
         for line in rest:
             out(harmless(line))
-
-
-# ---- audit
 
 
 def audit(args: argparse.Namespace, store: MemoryStore, config: Config) -> int:

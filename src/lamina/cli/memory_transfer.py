@@ -287,9 +287,6 @@ def _sections(text: str) -> Iterator[Found]:
     yield from taken()
 
 
-# ---- export
-
-
 def export(args: argparse.Namespace, store: MemoryStore) -> None:
     from lamina.cli.memory import as_json
 

@@ -131,9 +131,6 @@ def config_of(args: argparse.Namespace, **overrides: Any) -> Config:
     return config
 
 
-# ---- numbers and times
-
-
 def count(word: str) -> int:
     if not word.isascii() or not word.isdigit():
         raise argparse.ArgumentTypeError(f"{word!r} is not a whole number, 0 or more")

@@ -223,9 +223,6 @@ def _show(args: argparse.Namespace, file: Path) -> None:
         transcript.show(session.entries)
 
 
-# ---- folding
-
-
 def _add_folding(verbs: Any) -> None:
     compact = add_verb(verbs, "compact", "replace a session's messages by a summary")
     compact.add_argument("--instructions", default="", help="what the summary should stress")

@@ -60,9 +60,6 @@ def run(args: argparse.Namespace) -> None:
             )
 
 
-# ---- showing
-
-
 def _show(args: argparse.Namespace, name: str) -> None:
     group = [row for row in SETTINGS if not name or row.name.startswith(name + ".")]
     rows = [BY_NAME[name]] if name in BY_NAME else group or [known(name)]
@@ -111,9 +108,6 @@ def _explain(config: Config, row: Setting) -> None:
 def as_text(value: Any) -> str:
     """A value as files and the command line write it."""
     return json.dumps(value, ensure_ascii=False)
-
-
-# ---- changing
 
 
 def _set(args: argparse.Namespace, name: str, text: str) -> None:

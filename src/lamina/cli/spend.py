@@ -178,9 +178,6 @@ def _row(group: Group) -> list[str]:
     ]
 
 
-# ---- health
-
-
 def session_health(config: Config, file: Path) -> Json:
     """One session: cache, what the layers took out and earned, what compactions kept."""
     from lamina.cli.context import state_of

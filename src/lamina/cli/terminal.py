@@ -140,9 +140,6 @@ def print_diff(text: str) -> None:
         out(style(harmless(line), name) if name else harmless(line))
 
 
-# ---- tables
-
-
 def table(rows: Sequence[Sequence[str]], heading: Sequence[str] = ()) -> str:
     """Columns as wide as their longest cell."""
     return "\n".join(table_lines([heading, *rows] if heading else rows))
@@ -327,9 +324,6 @@ def out_wrapped(text: str, indent: int | None = None, styled: str = "") -> None:
     """A paragraph of result, broken between words."""
     shown = wrapped(text, width(), indent)
     out(style(shown, styled) if styled else shown)
-
-
-# ---- progress
 
 
 class StatusLine:

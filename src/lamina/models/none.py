@@ -38,16 +38,9 @@ from lamina.text.wording import fold, words_asked
 Wish = Literal["read", "list", "search", "run", "remember", "forget", "recall", "about", "where"]
 
 TOOL_OF: dict[Wish, str] = {
-    "read": "Read",
-    "list": "Glob",
-    "search": "Grep",
-    "run": "Bash",
-    "remember": "Remember",
-    "forget": "Forget",
-    "recall": "Recall",
-    "about": "Glob",
-    "where": "Grep",
-}
+    "read": "Read", "list": "Glob", "search": "Grep", "run": "Bash", "remember": "Remember",
+    "forget": "Forget", "recall": "Recall", "about": "Glob", "where": "Grep",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -350,9 +343,6 @@ def _act(request: Request, wanted: Sequence[Wanted]) -> tuple[list[Block], bool]
             return [text(missing)], True
         calls.append(tool_use(f"none_{len(request.messages):04d}_{number}", name, given))
     return calls, False
-
-
-# ---- reporting results
 
 
 def _report(request: Request, results: Sequence[Block]) -> str:

@@ -231,12 +231,9 @@ def compact(value: Mapping[str, Any]) -> str:
 # ---- an answer from its chunks
 
 _STOP = {
-    "stop": "end_turn",
-    "tool_calls": "tool_use",
-    "function_call": "tool_use",
-    "length": "max_tokens",
-    "content_filter": "refusal",
-}
+    "stop": "end_turn", "tool_calls": "tool_use", "function_call": "tool_use",
+    "length": "max_tokens", "content_filter": "refusal",
+}  # fmt: skip
 
 
 class ChatAssembly:

@@ -70,9 +70,6 @@ def _usage(new: object, read: object, written: object, output: object) -> Json:
     return {"input_tokens": count(new), **cached, "output_tokens": count(output)}
 
 
-# ---- Codex
-
-
 def _codex(lines: Lines, reader: ListReader) -> None:
     payloads = [
         (str(one.get("type")), as_object(one.get("payload")), one)
@@ -159,9 +156,6 @@ def _begin_again(payload: Json, reader: ListReader, last: int) -> int:
     return reader.builder.add("user", blocks, -1, reader.clock, summary=True, after=last)
 
 
-# ---- Gemini CLI
-
-
 def _gemini(lines: Lines, reader: ListReader) -> None:
     """A log of changes: a message that comes again with the same id is the same one, grown."""
     found: dict[str, Json] = {}
@@ -227,9 +221,6 @@ def _gemini_said(part: Json) -> Iterator[Block]:
             yield _added(typed) if added_by_client(typed) else text(typed)
 
 
-# ---- pi
-
-
 def _pi(lines: Lines, reader: ListReader) -> None:
     """A tree by id and parentId; the way to the last message is read, other branches are counted."""
     entries: dict[str, Json] = {}
@@ -277,9 +268,6 @@ def _pi_part(part: Json) -> Block:
     if part.get("type") != "toolCall":
         return part
     return tool_use(str(part.get("id")), str(part.get("name")), as_object(part.get("arguments")))
-
-
-# ---- opencode
 
 
 def read_opencode(path: Path, reader: ListReader) -> None:

@@ -274,8 +274,6 @@ class ListReader:
         return self.builder.add(role, blocks, last, recorded_time(entry) or self.clock)
 
 
-# ---- logs
-
 OPEN = 16  # conversations of a log that may go on: agents at work at the same time
 
 

@@ -412,7 +412,6 @@ def _remarks(outcome: Outcome) -> list[str]:
 
 def _content(input_: Json) -> bytes:
     """The file that a host's own tool wrote, as far as it can be told."""
-    try:
+    with suppress(OSError, ValueError):
         return Path(str(input_.get("file_path"))).read_bytes()
-    except (OSError, ValueError):
-        return str(input_.get("content") or "").encode("utf-8", "replace")
+    return str(input_.get("content") or "").encode("utf-8", "replace")

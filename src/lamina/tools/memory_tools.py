@@ -213,7 +213,9 @@ class Remember:
         name, description = _line(input["name"]), _line(input["description"])
         content = str(input["content"]).strip()
         path = str(input.get("file") or "").strip() or file_name(kind, name, description)
-        base = self._existing(path) if input.get("file") else None
+        base = None
+        with suppress(MemoryStoreError):  # of a name that can't be one, the gate says why
+            base = self.store.read(path) if input.get("file") else None
         if base and kind in ("user", "feedback"):
             name = title_of(description)  # no model names what the user said
         claim = f"{name}\n{description}\n{content}"
@@ -242,12 +244,6 @@ class Remember:
             return outcome
         note = f"It says so in the user's own words: “{worded.description}”"
         return replace(outcome, warnings=[*outcome.warnings, note])
-
-    def _existing(self, path: str) -> Memory | None:
-        """The memory that is to be changed; of a name that can't be one, the gate says why."""
-        with suppress(MemoryStoreError):
-            return self.store.read(path)
-        return None
 
 
 def _not_done(what: str, error: GateRefused | MemoryStoreError) -> ToolOutcome:

@@ -13,7 +13,7 @@ import os
 import re
 import shlex
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
@@ -271,7 +271,11 @@ class _Call:
         if not rule.keeps(self.tool):
             return False
         if self.path is not None:
-            return _is_meant(str(self.path), rule.patterns(self.project))
+            # Upper and lower case are one, as they are on some file systems, and so are the ways to
+            # write an accented letter.
+            path, folded = str(self.path), _folded(str(self.path))
+            globs = rule.patterns(self.project)
+            return any(matches(one, path) or matches(_folded(one), folded) for one in globs)
         if self.command is not None:
             exact = take_apart(self.command).commands
             candidates = (*exact, *rough_parts(self.command), self.command.strip())
@@ -359,20 +363,11 @@ class _Withheld:
         if not path.startswith(f"{self.root.rstrip('/')}/"):
             return True
         below = path[len(self.root.rstrip("/")) + 1 :]
-        folded = _folded(below)
-        return any(matches(one, below) for one in self.left) or any(
-            matches(one, folded) for one in self.folded
-        )
+        kept = any(matches(one, below) for one in self.left)
+        return kept or any(matches(one, _folded(below)) for one in self.folded)
 
     def globs(self) -> Sequence[str]:
         return sorted(self.folded)
-
-
-def _is_meant(path: str, patterns: Iterable[str]) -> bool:
-    """For rules that deny or ask: upper and lower case are one, as they are on some file systems,
-    and so are the ways to write an accented letter."""
-    folded = _folded(path)
-    return any(matches(one, path) or matches(_folded(one), folded) for one in patterns)
 
 
 def _folded(text: str) -> str:

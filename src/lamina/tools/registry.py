@@ -154,15 +154,9 @@ _TYPES: dict[str, Callable[[object], bool]] = {
 }
 
 _DOES = {
-    "Read": "Reading",
-    "Write": "Writing",
-    "Edit": "Editing",
-    "Grep": "Searching for",
-    "Glob": "Looking for",
-    "Bash": "Running",
-    "Agent": "Starting",
-    "SendMessage": "Writing to",
-}
+    "Read": "Reading", "Write": "Writing", "Edit": "Editing", "Grep": "Searching for",
+    "Glob": "Looking for", "Bash": "Running", "Agent": "Starting", "SendMessage": "Writing to",
+}  # fmt: skip
 _ABOUT = ("file_path", "pattern", "command", "name", "to", "path", "query")
 
 
