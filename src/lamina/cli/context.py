@@ -13,21 +13,10 @@ from typing import Any
 from lamina.cache import lifetime
 from lamina.cache.account import LIFE, LONG_LIFE, SHORT_LIFE, Account, keep_warm_after, rates
 from lamina.cache.prices import money_text
+from lamina.cli import terminal
 from lamina.cli.options import config_of, flag, optional
 from lamina.cli.sessions import choose, find
-from lamina.cli.terminal import (
-    columns,
-    fitted,
-    harmless,
-    one_line,
-    out,
-    out_json,
-    picked,
-    plural,
-    style,
-    width,
-    wrapped,
-)
+from lamina.cli.terminal import columns, fitted, harmless, out, plural, style, width, wrapped
 from lamina.cli.transcript import Call, requests_of
 from lamina.config import Config
 from lamina.flags import Flags
@@ -61,7 +50,7 @@ def run(args: argparse.Namespace) -> None:
     if args.requests:
         _show_requests(args, requests_of(entries, config.table("prices")))
         return
-    show = out_json if args.json else _show
+    show = terminal.out_json if args.json else _show
     show(state_of(config, file.stem, Ledger.of(entries)))
 
 
@@ -80,7 +69,7 @@ def state_of(config: Config, session: str, ledger: Ledger) -> Json:
         "model": model,
         "tokens": ledger.tokens(),
         "window": window.size,
-        "marks": picked(window, "warning autocompact blocking effective"),
+        "marks": terminal.picked(window, "warning autocompact blocking effective"),
         "parts": parts_of(ledger),
         "saved": {
             layer: {"count": count, "tokens": saved}
@@ -270,7 +259,7 @@ def savings_of(entries: Iterable[Json]) -> dict[str, tuple[int, int]]:
 
 def _show_requests(args: argparse.Namespace, calls: Sequence[Call]) -> None:
     if args.json:
-        out_json([_call_json(call) for call in calls])
+        terminal.out_json([_call_json(call) for call in calls])
         return
     rows = [
         [
@@ -293,7 +282,7 @@ def _call_json(call: Call) -> Json:
         {"id": edit["uuid"], "layer": edit.get("layer"), "op": edit.get("op"), "tokens": saved}
         for edit, saved in call.edits
     ]
-    about = picked(call, "number at tokens cost typed answer tools breaks")
+    about = terminal.picked(call, "number at tokens cost typed answer tools breaks")
     return {**about, **call.usage.to_json(), "edits": edits}
 
 
@@ -384,7 +373,7 @@ def _show_cache(cache: Json) -> None:
     for row in breaks[:MOST_BREAKS]:
         kind = "expected" if row["expected"] else "broken"
         times = f"{row['count']}×, " if row["count"] > 1 else ""
-        cause = f"{one_line(row['cause'], 200)} ({times}{row['tokens']:,} tokens)"
+        cause = f"{terminal.one_line(row['cause'], 200)} ({times}{row['tokens']:,} tokens)"
         _line(kind, cause, None if row["expected"] else "yellow")
     if more := len(breaks[MOST_BREAKS:]):
         _line("", f"and {plural(more, 'other cause')}")

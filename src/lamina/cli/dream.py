@@ -21,24 +21,10 @@ from typing import TYPE_CHECKING, Any
 import anyio
 
 from lamina import opening
+from lamina.cli import terminal
 from lamina.cli.options import add_verb, choose_model, command, config_of, flag, hint, optional
 from lamina.cli.sessions import others
-from lamina.cli.terminal import (
-    StatusLine,
-    harmless,
-    moment,
-    note,
-    one_line,
-    out,
-    out_json,
-    out_result,
-    picked,
-    plural,
-    print_diff,
-    style,
-    table,
-    width,
-)
+from lamina.cli.terminal import harmless, note, one_line, out, out_json, out_result, plural, width
 from lamina.config import Config
 from lamina.errors import LaminaError, UsageError
 from lamina.events import DreamChanged, Emit, Event, Warned
@@ -110,7 +96,7 @@ def run(args: argparse.Namespace) -> int | None:
         return _say(args, {"status": "not due", "text": why})
     done = anyio.run(dreamt, args)
     if args.dry_run and not args.json and done.status == "completed":
-        print_diff(done.diff)
+        terminal.print_diff(done.diff)
         note(done.text)
         _show_problems(done.problems)
         return 0
@@ -148,7 +134,7 @@ def _not_due(config: Config) -> str:
 
 async def dreamt(args: argparse.Namespace, prepared: DreamResult | None = None) -> DreamResult:
     """Dream as the options say; with `prepared`, do what an earlier dry run found."""
-    line = StatusLine(quiet=args.quiet or args.json, patience=0)
+    line = terminal.StatusLine(quiet=args.quiet or args.json, patience=0)
 
     def hear(event: Event) -> None:
         if isinstance(event, Warned):
@@ -199,7 +185,7 @@ def _say(args: argparse.Namespace, value: dict[str, Any]) -> int:
     if not args.quiet:
         doubts = [f"doubtful: {doubt}" for doubt in value.get("doubtful", ())]
         for line in [*value.get("reasons", ()), *doubts]:
-            out(style(f"  {one_line(line, max(40, width() - 2))}", "dim"))
+            out(terminal.style(f"  {one_line(line, max(40, width() - 2))}", "dim"))
         _show_problems(value.get("problems", ()))
         if value.get("commit"):
             undo = f"dream undo {value['commit'][:8]}"
@@ -222,9 +208,9 @@ def _diff(args: argparse.Namespace, store: MemoryStore) -> None:
         )
     commit, text = found
     if args.json:
-        out_json({"commit": commit.id, **picked(commit, "when reason"), "diff": text})
+        out_json({"commit": commit.id, **terminal.picked(commit, "when reason"), "diff": text})
     else:
-        print_diff(text)
+        terminal.print_diff(text)
 
 
 def _log(args: argparse.Namespace, store: MemoryStore) -> None:
@@ -243,13 +229,13 @@ def _log(args: argparse.Namespace, store: MemoryStore) -> None:
     rows: list[list[str]] = []
     for line in lines:
         status = str(line.get("status"))
-        how = style(status, _COLOURS.get(status, "bold"))
+        how = terminal.style(status, _COLOURS.get(status, "bold"))
         by = str(line.get("by")) + ("" if line.get("applied") else ", dry run")
         text = one_line(str(line.get("text")), room)
-        rows.append([moment(float(line.get("when") or 0)), how, by, text])
+        rows.append([terminal.moment(float(line.get("when") or 0)), how, by, text])
         problems = as_list(line.get("problems"))  # none if the record is damaged
         rows += [["", "", "", one_line(f"not applied: {one}", room)] for one in problems]
-    out(table(rows))
+    out(terminal.table(rows))
 
 
 def running(store: MemoryStore) -> list[str]:
@@ -261,7 +247,7 @@ def running(store: MemoryStore) -> list[str]:
     tools, files = plural(status["tools"], "tool call"), plural(len(status["files"]), "file")
     return [
         f"A dream is running in process {status['process']}: {words}",
-        f"  since {moment(float(status['started']))}, {tools}, {files} touched",
+        f"  since {terminal.moment(float(status['started']))}, {tools}, {files} touched",
         *(f"  {one_line(str(turn), max(40, width() - 2))}" for turn in status["turns"]),
     ]
 

@@ -12,18 +12,10 @@ from typing import Any
 
 import anyio
 
+from lamina.cli import terminal
 from lamina.cli.options import choose_model, config_of, flag, optional
 from lamina.cli.sessions import changed, choose, find, others
-from lamina.cli.terminal import (
-    StatusLine,
-    harmless,
-    note,
-    out,
-    out_decisions,
-    out_json,
-    picked,
-    plural,
-)
+from lamina.cli.terminal import StatusLine, harmless, note, out, out_decisions, out_json, picked
 from lamina.config import Config
 from lamina.errors import GateRefused, UsageError
 from lamina.events import Event, Warned
@@ -118,7 +110,7 @@ def _every(args: argparse.Namespace, config: Config, files: Sequence[Path]) -> d
     total |= {name: [] for name in _LISTS}
     try:
         for number, file in enumerate(files, 1):
-            line.say(f"Reading {number} of {plural(len(files), 'session')} (Ctrl-C stops)")
+            line.say(f"Reading {number} of {terminal.plural(len(files), 'session')} (Ctrl-C stops)")
             found = _by_rules(config, file)
             for name in _LISTS:
                 total[name] = [*dict.fromkeys([*total[name], *found[name]])]

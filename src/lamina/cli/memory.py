@@ -15,24 +15,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from lamina.cli import memory_history, memory_reports, memory_transfer
+from lamina.cli import memory_history, memory_reports, memory_transfer, terminal
 from lamina.cli.chat_events import adopted
 from lamina.cli.memory_history import edited_text, kept_if_refused
 from lamina.cli.options import add_verb, begin_group, command, config_of, count, flag, hint, option
-from lamina.cli.terminal import (
-    fitted,
-    harmless,
-    moment,
-    note,
-    one_line,
-    out,
-    out_bytes,
-    out_json,
-    picked,
-    plural,
-    style,
-    width,
-)
+from lamina.cli.terminal import fitted, harmless, moment, note, one_line, out, out_json, picked
 from lamina.errors import RefusedError, UsageError
 from lamina.events import Event, MemoryAdopted, Warned
 from lamina.ledger.places import known_projects, slug
@@ -150,7 +137,7 @@ def _everywhere(args: argparse.Namespace, config: Config) -> int:
             if not store.list():
                 continue
         if not args.json:
-            out(style(harmless(f"{project}{agent and f' ({agent})'}"), "bold"))
+            out(terminal.style(harmless(f"{project}{agent and f' ({agent})'}"), "bold"))
             codes.append(run(here) or 0)
             continue
         with contextlib.redirect_stdout(io.StringIO()) as said:
@@ -219,7 +206,8 @@ def _list(args: argparse.Namespace, store: MemoryStore) -> None:
     rows = [
         [
             one.type or "-",
-            one_line(one.path, min(40, width() // 2)) + (" *" if one.path in pinned else ""),
+            one_line(one.path, min(40, terminal.width() // 2))
+            + (" *" if one.path in pinned else ""),
             moment(one.mtime, day_only=True),
             memory_reports.told_as(one, one.name),
         ]
@@ -233,7 +221,7 @@ def _list(args: argparse.Namespace, store: MemoryStore) -> None:
         hint(args, f"{more} more; `-n 0` shows all.")
     if unreadable := store.unreadable():
         names = ", ".join(map(harmless, unreadable[:5]))
-        many = plural(len(unreadable), "file")
+        many = terminal.plural(len(unreadable), "file")
         hint(args, f"{many} can't be read as memories: {names}.")
     if waiting := len(store.waiting()):
         hint(args, f"{waiting} waiting for review: `lamina memory inbox`.")
@@ -247,7 +235,7 @@ def _show(args: argparse.Namespace, store: MemoryStore) -> None:
     elif sys.stdout.isatty():
         out(harmless(content.decode("utf-8", "replace").rstrip("\n")))
     else:
-        out_bytes(content)
+        terminal.out_bytes(content)
 
 
 def _add(args: argparse.Namespace, store: MemoryStore) -> None:

@@ -19,21 +19,9 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lamina.cli import terminal
 from lamina.cli.options import add_verb, command, config_of, count, flag, hint, optional
-from lamina.cli.terminal import (
-    harmless,
-    moment,
-    note,
-    one_line,
-    out,
-    out_json,
-    out_result,
-    picked,
-    print_diff,
-    style,
-    table,
-    width,
-)
+from lamina.cli.terminal import harmless, moment, note, one_line, out, out_json, picked, style
 from lamina.errors import LaminaError, MemoryStoreError, UsageError
 from lamina.ledger.places import find_project_folder
 from lamina.memories import Change, Commit, InboxItem, quoted_from
@@ -108,13 +96,15 @@ def _log(args: argparse.Namespace, store: MemoryStore, history: MemoryHistory) -
     rows: list[list[str]] = []
     for one in commits:
         who = (teammate_of(one, path) if one.writer == "team" else "") or one.writer
-        what = one_line(one.subject, max(20, width() - 45))
+        what = one_line(one.subject, max(20, terminal.width() - 45))
         rows.append([style(one.id[:8], "yellow"), moment(one.when), who, what])
     quotes = quotes_of(config_of(args))
-    for commit, row in zip(commits, table(rows).splitlines(), strict=True):
+    for commit, row in zip(commits, terminal.table(rows).splitlines(), strict=True):
         out(row)
-        for line in grounds(commit, quotes, max(40, width() - 57)):  # with its day and session
-            out(style(f"         {one_line(line, max(100, width() - 9))}", "dim"))
+        for line in grounds(
+            commit, quotes, max(40, terminal.width() - 57)
+        ):  # with its day and session
+            out(style(f"         {one_line(line, max(100, terminal.width() - 9))}", "dim"))
 
 
 def quotes_of(config: Config) -> Quotes:
@@ -199,7 +189,7 @@ def _diff(args: argparse.Namespace, _: MemoryStore, history: MemoryHistory) -> N
         out_json({"commit": commit, "diffs": dict(zip(paths, diffs, strict=True))})
         return
     for text in diffs:
-        print_diff(text)
+        terminal.print_diff(text)
 
 
 def _blame(args: argparse.Namespace, store: MemoryStore, history: MemoryHistory) -> None:
@@ -274,7 +264,7 @@ def _listed(paths: Sequence[str], most: int = 10) -> str:
 def _restore(args: argparse.Namespace, _: MemoryStore, history: MemoryHistory) -> None:
     path = args.path if args.path.endswith(".md") else f"{args.path}.md"
     outcome = history.restore(path, args.commit)
-    out_result(picked(outcome, "path changed"), outcome.sentence, as_json=args.json)
+    terminal.out_result(picked(outcome, "path changed"), outcome.sentence, as_json=args.json)
 
 
 VERBS = {"log": _log, "diff": _diff, "blame": _blame, "undo": _undo, "restore": _restore}
@@ -368,7 +358,7 @@ def _show_inbox(args: argparse.Namespace, store: MemoryStore, items: list[InboxI
         out(harmless(item.reason))
         for warning in item.warnings:
             out(style(harmless(warning), "yellow"))
-        print_diff(store.inbox_diff(item))
+        terminal.print_diff(store.inbox_diff(item))
         out()
     hint(args, "`lamina memory inbox accept ID`, `edit ID`, `reject ID`, or --all.")
 

@@ -11,20 +11,9 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from lamina.cli import terminal
 from lamina.cli.options import add_verb, count, flag, hint, optional
-from lamina.cli.terminal import (
-    Progress,
-    fitted,
-    harmless,
-    note,
-    one_line,
-    out,
-    out_json,
-    picked,
-    plural,
-    style,
-    table_lines,
-)
+from lamina.cli.terminal import harmless, note, one_line, out, out_json, picked, plural, style
 from lamina.errors import MemoryStoreError, UsageError
 from lamina.memories import Memory
 
@@ -65,7 +54,10 @@ def search(args: argparse.Namespace, store: MemoryStore) -> None:
     words = " ".join(args.words)
     if not words.strip():
         raise UsageError("Give a word to search for: lamina memory search deploy")
-    index, line = MemoryIndex(store), Progress("Reading memories", quiet=args.quiet or args.json)
+    index, line = (
+        MemoryIndex(store),
+        terminal.Progress("Reading memories", quiet=args.quiet or args.json),
+    )
     index.progress = line
     found = fitting(index, words, args.number, time.time())
     line.clear()
@@ -83,7 +75,7 @@ def search(args: argparse.Namespace, store: MemoryStore) -> None:
             told = told_as(memory, memory.body)
             told = f"{source}: {told}" if source.startswith("teammate ") else told
             rows.append([f"{chance:.0%}", memory.type or "-", harmless(memory.path), told])
-        out(fitted(rows, ["chance", "type", "file", "what"], gives_way=(1, 0), cut=3))
+        out(terminal.fitted(rows, ["chance", "type", "file", "what"], gives_way=(1, 0), cut=3))
     else:
         note("Nothing found.")
 
@@ -197,7 +189,7 @@ def _show_audit(
     for fault in found.faults:
         kind = fault.kind + ("?" if fault.doubtful else "")
         rows.append([kind, one_line(fault.path, 250), one_line(fault.reason, 1000)])
-    for line in table_lines(rows):
+    for line in terminal.table_lines(rows):
         out(line)
     counts = ", ".join(f"{kind} {count}" for kind, count in found.counts.items() if count)
     checked = plural(found.checked, "memory", "memories")

@@ -18,20 +18,9 @@ from pathlib import Path, PurePath
 from tempfile import TemporaryDirectory
 
 from lamina.cache.prices import money_text
+from lamina.cli import terminal
 from lamina.cli.options import config_of, flag, hint, option
-from lamina.cli.terminal import (
-    StatusLine,
-    fitted,
-    harmless,
-    note,
-    one_line,
-    out,
-    out_json,
-    plural,
-    style,
-    width,
-    wrapped,
-)
+from lamina.cli.terminal import StatusLine, harmless, note, one_line, plural, style, width, wrapped
 from lamina.config import Config
 from lamina.errors import LaminaError, TranscriptError, UsageError
 from lamina.ledger.places import failing_as
@@ -85,7 +74,7 @@ def run(args: argparse.Namespace) -> None:
         args.piped = _piped(open_files) if PIPED in args.paths else None
         results = _results(list(_files(args.paths, args.piped, args.quiet)), names, args, config)
     for line in () if args.json else _lines(results, quiet=args.quiet):
-        out(line)
+        terminal.out(line)
     if args.html:
         from lamina.replay.report import render_report
 
@@ -114,7 +103,7 @@ def _results(
         progress.clear()
         results.append(result)
         if args.json:
-            out_json(report_json(result))
+            terminal.out_json(report_json(result))
             sys.stdout.flush()
     if not files:
         raise UsageError("None of these folders holds a transcript (*.jsonl, *.json, *.traj).")
@@ -252,7 +241,7 @@ def _indented(policies: Sequence[PolicyResult]) -> Iterator[str]:
     plain = compared_with(policies)
     rows = [_row(policy, plain) for policy in policies]
     kept = [at for at in range(len(HEADING)) if HEADING[at] or any(row[at] for row in rows)]
-    shown = fitted(
+    shown = terminal.fitted(
         [[row[at] for at in kept] for row in rows],
         [HEADING[at] for at in kept],
         width() - 2,

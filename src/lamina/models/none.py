@@ -13,21 +13,11 @@ from datetime import UTC, datetime
 from itertools import islice
 from typing import Any, Literal, cast
 
+from lamina import messages
 from lamina.events import Emit, TextDelta
 from lamina.ledger import tokens
 from lamina.memory import title_of
-from lamina.messages import (
-    Block,
-    Json,
-    Request,
-    Response,
-    Usage,
-    as_object,
-    blocks_of,
-    text,
-    text_of,
-    tool_use,
-)
+from lamina.messages import Block, Json, Request, Response, as_object, blocks_of, text, text_of
 from lamina.ports import Capabilities
 from lamina.text.asks import classify
 from lamina.text.lists import Listed
@@ -233,7 +223,7 @@ class NoModel:
         return Response(
             content=content,
             stop_reason="tool_use" if uses else "unanswered" if failed else "end_turn",
-            usage=Usage(input=prompt, output=tokens.of_blocks(content)),
+            usage=messages.Usage(input=prompt, output=tokens.of_blocks(content)),
             id=f"none_{len(request.messages):06d}",
             model="none",
         )
@@ -341,7 +331,7 @@ def _act(request: Request, wanted: Sequence[Wanted]) -> tuple[list[Block], bool]
                 return [text(found)], False
             missing = f"That needs the tool {name}, which is not offered in this session."
             return [text(missing)], True
-        calls.append(tool_use(f"none_{len(request.messages):04d}_{number}", name, given))
+        calls.append(messages.tool_use(f"none_{len(request.messages):04d}_{number}", name, given))
     return calls, False
 
 

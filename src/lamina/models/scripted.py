@@ -16,15 +16,9 @@ from typing import Any, TypeAlias, cast
 import anyio
 import msgspec
 
+from lamina import errors
 from lamina.cache.simulate import CacheRules, PaperBlock, PaperCache
-from lamina.errors import (
-    BadResponse,
-    ModelConfigError,
-    ModelError,
-    ModelUnreachable,
-    PromptTooLong,
-    UsageError,
-)
+from lamina.errors import BadResponse, ModelConfigError, ModelError, ModelUnreachable, UsageError
 from lamina.events import Emit, Retrying, StreamRestarted, TextDelta, ThinkingDelta
 from lamina.ledger import tokens
 from lamina.ledger.joining import canonical
@@ -210,7 +204,7 @@ def _error(reply: Mapping[str, Any]) -> ModelError:
     kind = str(reply["error"])
     message = str(reply.get("message") or f"The script answers with {kind}.")
     if kind == "prompt_too_long":
-        return PromptTooLong(message, reply.get("gap"))
+        return errors.PromptTooLong(message, reply.get("gap"))
     if kind not in _ERRORS:
         raise UsageError(f"A script can't answer with the error {kind!r}; see docs/scripted.md.")
     return _ERRORS[kind](message)
