@@ -166,16 +166,15 @@ class GgufModel:
         self._one_at_a_time = anyio.Lock()
 
     async def complete(self, request: Request, emit: Emit) -> Response:
-        body = self._body(request)
+        body, choice = self._body(request), request.params.get("tool_choice")
         async with self._one_at_a_time:
             self._calls += 1
             try:
                 return await self._answer(request, body, emit)
             except _NoGrammar:
                 # Better a call with unchecked input than none: the tool checks its input itself.
-                body["response_format"] = _format(
-                    answer_schema(request.tools, _choice(request), exact=False)
-                )
+                loose = answer_schema(request.tools, choice, exact=False)
+                body["response_format"] = _format(loose)
                 return await self._answer(request, body, emit)
 
     async def count(self, request: Request) -> int:
@@ -212,7 +211,8 @@ class GgufModel:
         }
         body.update({name: v for name, v in request.params.items() if name in _KNOWN})
         if request.tools:
-            body["response_format"] = _format(answer_schema(request.tools, _choice(request)))
+            schema = answer_schema(request.tools, request.params.get("tool_choice"))
+            body["response_format"] = _format(schema)
         return body
 
     async def _answer(self, request: Request, body: Json, emit: Emit) -> Response:
@@ -321,10 +321,6 @@ def _refused(error: Json) -> Exception:
     if any(word in message.lower() for word in ("grammar", "schema")):
         return _NoGrammar(message)
     return ModelError(f"The local model rejected the request: {message}")
-
-
-def _choice(request: Request) -> Json | None:
-    return cast("Json | None", request.params.get("tool_choice"))
 
 
 def _format(schema: Json) -> Json:

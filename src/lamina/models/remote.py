@@ -225,10 +225,6 @@ class Place:
     key_variable: str
     url_variable: str
 
-    @property
-    def host(self) -> str:
-        return self.url.host
-
 
 _BUSY = {408, 409, 425, 429, 500, 502, 503, 504, 520, 522, 524, 529}
 _BUSY_TYPES = {"overloaded_error", "api_error", "rate_limit_error", "timeout_error", "server_error"}
@@ -275,7 +271,7 @@ def refusal(
         return _wrong_key(place, status)
     if status == 404 or kind == "not_found_error" or code == "model_not_found":
         return ModelConfigError(
-            f"{place.host} has no model {place.model!r} (404): check the model's name"
+            f"{place.url.host} has no model {place.model!r} (404): check the model's name"
             f" and {place.url_variable}."
         )
     may_retry = headers.get("x-should-retry", "").lower() != "false"
@@ -311,7 +307,7 @@ _FAULTS: dict[Kind, tuple[str, str]] = {
 
 
 def passing(place: Place, kind: Kind, cause: str, retry_after: float | None = None) -> Passing:
-    told = {"who": place.provider, "host": place.host, "variable": place.url_variable}
+    told = {"who": place.provider, "host": place.url.host, "variable": place.url_variable}
     address = place.url.netloc.decode("ascii", "replace")
     reason, sentence = (one.format(cause=cause, address=address, **told) for one in _FAULTS[kind])
     return Passing(kind, reason, sentence, retry_after=retry_after)
@@ -319,7 +315,7 @@ def passing(place: Place, kind: Kind, cause: str, retry_after: float | None = No
 
 def check_address(place: Place) -> None:
     """Where the address itself is wrong, trying it again would not help."""
-    if place.url.scheme not in ("http", "https") or not place.host:
+    if place.url.scheme not in ("http", "https") or not place.url.host:
         raise ModelConfigError(
             f"{str(place.url)!r} is not the address of an API: set {place.url_variable} to one that"
             " begins with https:// or http://."
@@ -352,11 +348,11 @@ def read_error(body: object) -> tuple[str, str, str]:
 def _wrong_key(place: Place, status: int) -> ModelConfigError:
     if status == 403:
         return ModelConfigError(
-            f"The key for {place.provider} may not use {place.model!r} at {place.host} (403):"
+            f"The key for {place.provider} may not use {place.model!r} at {place.url.host} (403):"
             f" check {place.key_variable} and what it is allowed."
         )
     return ModelConfigError(
-        f"{place.provider} at {place.host} refused the key (401): check {place.key_variable}."
+        f"{place.provider} at {place.url.host} refused the key (401): check {place.key_variable}."
     )
 
 

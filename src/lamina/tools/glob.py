@@ -109,11 +109,6 @@ class _IgnoreRule:
     directories: bool  # ended with `/`
     anchored: bool  # has a `/` elsewhere: counts from the file's own directory
 
-    def decides(self, below: str, name: str, is_directory: bool) -> bool:
-        if self.directories and not is_directory:
-            return False
-        return matches(self.pattern, below if self.anchored else name, braces=False)
-
 
 @dataclass(frozen=True, slots=True)
 class _IgnoreRules:
@@ -128,7 +123,8 @@ class _IgnoreRules:
         while level is not None:
             below = path[len(level.directory.rstrip("/")) + 1 :]
             for rule in reversed(level.rules):
-                if rule.decides(below, name, is_directory):
+                meant = is_directory or not rule.directories
+                if meant and matches(rule.pattern, below if rule.anchored else name, braces=False):
                     return not rule.include
             level = level.above
         return False

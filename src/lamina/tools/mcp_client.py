@@ -114,12 +114,9 @@ class McpServers:
         for name in (one.server.name for one in self._waiting):
             if name not in self._late:
                 self._late.add(name)
-                self._emit(
-                    Warned(
-                        f"The MCP server {name} has not answered yet. This goes on without it; its "
-                        "tools join with your first message after it does."
-                    )
-                )
+                late = f"The MCP server {name} has not answered yet. This goes on without it"
+                more = "its tools join with your first message after it does"
+                self._emit(Warned(f"{late}; {more}."))
         return self._tools_of(there)
 
     async def _open(self, connection: _Connection) -> None:
@@ -151,11 +148,7 @@ class _McpTool:
     name: str
     connection: _Connection
 
-    async def run(
-        self,
-        input: Json,  # noqa: A002
-        context: ToolContext,  # noqa: ARG002 - a server is told nothing of the session
-    ) -> ToolOutcome:
+    async def run(self, input: Json, context: ToolContext) -> ToolOutcome:  # noqa: A002, ARG002
         return outcome_of(await self.connection.call(self.name, input))
 
 
@@ -180,15 +173,11 @@ class _Connection:
         try:
             with anyio.fail_after(self.server.seconds_to_connect):
                 await self._tasks.start(self._hold, self._closing)
-        except TimeoutError as error:
-            raise ToolError(
-                f"The MCP server {self.server.name} did not answer within "
-                f"{self.server.seconds_to_connect:g} s."
-            ) from error
         except Exception as error:  # the package lets many kinds through
-            raise ToolError(
-                f"The MCP server {self.server.name} can't be used: {_reason(error)}."
-            ) from error
+            why = f"can't be used: {_reason(error)}"
+            if isinstance(error, TimeoutError):
+                why = f"did not answer within {self.server.seconds_to_connect:g} s"
+            raise ToolError(f"The MCP server {self.server.name} {why}.") from error
 
     def close(self) -> None:
         self._closing.set()
@@ -233,12 +222,8 @@ class _Connection:
         """What is no answer; of lines that are no messages it is told once."""
         if isinstance(message, ValueError) and not self._babbles:
             self._babbles = True
-            self._emit(
-                Warned(
-                    f"The MCP server {self.server.name} prints on stdout what is no message; that is "
-                    "passed over."
-                )
-            )
+            said = f"The MCP server {self.server.name} prints on stdout what is no message"
+            self._emit(Warned(f"{said}; that is passed over."))
 
     async def _hold(self, closing: anyio.Event, *, task_status: anyio.abc.TaskStatus[None]) -> None:
         started = False

@@ -315,11 +315,7 @@ class SkillTool:
             read_only=True,
         )
 
-    async def run(
-        self,
-        input: Json,  # noqa: A002
-        context: ToolContext,  # noqa: ARG002 - a skill is the same in every session
-    ) -> ToolOutcome:
+    async def run(self, input: Json, context: ToolContext) -> ToolOutcome:  # noqa: A002, ARG002
         skill = self._skills[input["name"]]
         text = await anyio.to_thread.run_sync(_load_skill, skill)
         folder = f"Files that it names are in {skill.path.parent}."

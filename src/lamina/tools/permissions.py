@@ -159,12 +159,7 @@ class _Permit:
     granted: set[str] = field(default_factory=set[str])  # "always" of this session
     asking: anyio.Lock | None = None
 
-    async def __call__(
-        self,
-        spec: ToolSpec,
-        input: Json,  # noqa: A002
-        context: ToolContext,
-    ) -> Decision:
+    async def __call__(self, spec: ToolSpec, input: Json, context: ToolContext) -> Decision:  # noqa: A002
         call = await anyio.to_thread.run_sync(_Call.of, spec, input, context)
         verdict, reason = await anyio.to_thread.run_sync(self._decide, call)
         decision = Decision(allow=verdict == "allow", reason=reason)
