@@ -171,7 +171,7 @@ def _list(args: argparse.Namespace, files: list[Path]) -> None:
     names = {row["id"] for row in rows}
     cells = [
         [
-            harmless(_short(row["id"])),
+            harmless(row["id"][: 12 if row["id"].startswith("ses_") else 8]),  # theirs begin alike
             row["agent"],
             row["changed"][:16].replace("T", " "),
             str(row["messages"]),
@@ -196,11 +196,6 @@ def _under_parents(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
         found.append(waiting.pop())
         waiting += below.pop(found[-1]["id"], [])[::-1]
     return found
-
-
-def _short(session: str) -> str:
-    """Enough of an id to name it by: 8 characters, or more where all ids begin alike."""
-    return session[:12] if session.startswith("ses_") else session[:8]
 
 
 def _show(args: argparse.Namespace, file: Path) -> None:

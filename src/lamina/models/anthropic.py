@@ -48,8 +48,7 @@ _DIAGNOSTICS_BETA = "cache-diagnosis-2026-04-07"
 
 class AnthropicModel(remote.RemoteModel["anthropic.AsyncAnthropic"]):
     """`anthropic:NAME`. All options have defaults (`more`: those of RemoteModel); key and base URL
-    may come from the package's own environment variables.
-    """
+    may come from the package's own environment variables."""
 
     package = "anthropic"
     family = "AnthropicError"
@@ -227,8 +226,7 @@ def with_breakpoints(
     request: Request, ttl: Ttl = "5m"
 ) -> tuple[list[Json], list[Block], list[Message]]:
     """Tools, system and messages to send: end of tools, end of system, and the places in the messages
-    that `joining.breakpoints` names. The simulated cache is marked by the same rule.
-    """
+    that `joining.breakpoints` names. The simulated cache is marked by the same rule."""
     mark: Json = {"type": "ephemeral", "ttl": ttl}
     first: Json = {**mark, "ttl": "1h"} if request.frame_ttl > SHORT_LIFE else mark
     # Copies in which only ours can be: whoever wrote the blocks, their breakpoints are dropped.

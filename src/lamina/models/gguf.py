@@ -382,8 +382,7 @@ def _described(tools: Sequence[Json]) -> str:
 
 def answer_schema(tools: Sequence[Json], choice: Json | None = None, *, exact: bool = True) -> Json:
     """Either words or one tool call; `choice` (`tool_choice`) may leave only calls, or only one.
-    `exact` False: any object as input, for schemas that the run-time can't turn into a grammar.
-    """
+    `exact` False: any object as input, for schemas that the run-time can't turn into a grammar."""
     chosen = (choice or {}).get("type", "auto")
     forms = [] if chosen in ("any", "tool") else [_form(say={"type": "string"})]
     for tool in tools:
@@ -401,8 +400,7 @@ def _form(**fields: Json) -> Json:
 
 def read_answer(said: str, *, number: int, cut_off: bool) -> tuple[list[Block], str | None]:
     """Blocks of an answer under `answer_schema`, and the name of a call that was cut off.
-    Raises ValueError for what is neither words nor a call.
-    """
+    Raises ValueError for what is neither words nor a call."""
     try:
         value: Any = json.loads(said)
     except ValueError:
@@ -420,8 +418,7 @@ def read_answer(said: str, *, number: int, cut_off: bool) -> tuple[list[Block], 
 
 class Speech:
     """Hears an answer under `answer_schema` piece by piece, and passes on the words in it as they
-    become readable; a call stays silent.
-    """
+    become readable; a call stays silent."""
 
     def __init__(self, speak: Callable[[str], None]) -> None:
         self._speak = speak

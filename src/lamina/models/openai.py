@@ -171,8 +171,7 @@ def _assistant(blocks: Sequence[Block]) -> Json:
 
 def _user(blocks: Sequence[Block]) -> list[Json]:
     """Results first, each a message of its own; then the rest. Pictures in results follow too,
-    because a tool message holds text only.
-    """
+    because a tool message holds text only."""
     chat: list[Json] = []
     parts: list[Json] = []
     for block in blocks:

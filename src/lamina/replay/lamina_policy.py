@@ -300,8 +300,7 @@ class _LayeredThread:
 
     def _recorded(self, messages: Sequence[Message]) -> tuple[Sequence[Message], int]:
         """Messages that are as they were recorded, as the recorded objects: so they weigh what they
-        weighed there, also where others have the same words. And what they weigh together.
-        """
+        weighed there, also where others have the same words. And what they weigh together."""
         shown = self._shown.up_to(messages, self._weigher.losses)
         for message in messages[len(shown.messages) :]:
             place = self._place_of(message, shown.next_place)

@@ -53,8 +53,7 @@ def format_of(messages: Sequence[object]) -> str:
 
 def messages_of(body: Json) -> list[object] | None:
     """The messages of a request's body of any of the APIs, its output behind them where it was
-    logged too; None if it holds none.
-    """
+    logged too; None if it holds none."""
     if isinstance(body.get("messages"), list):
         return as_list(body["messages"])
     given, output = body.get("input"), as_list(body.get("output"))
@@ -106,7 +105,9 @@ def blocks_from(entry: Json) -> list[Block] | None:
     if kind in _RUN_THERE:
         return [entry]
     if entry.get("role") in ("tool", "function"):
-        return [_result(_call_id(entry), entry.get("content"))]
+        ids = as_list(entry.get("tool_call_ids"))  # SWE-agent's spelling
+        name = ids[0] if ids else entry.get("tool_call_id", entry.get("name", ""))
+        return [_result(name, entry.get("content"))]
     content = entry.get("content")
     blocks = [] if content in (None, "") else as_blocks(content)
     if blocks is None:
@@ -137,11 +138,6 @@ def _part(block: Block) -> Block:
     if kind == "image_url":
         return {"type": "image", "source": {"type": "url", "url": block.get("image_url")}}
     return block
-
-
-def _call_id(entry: Json) -> object:
-    listed = as_list(entry.get("tool_call_ids"))  # SWE-agent's spelling
-    return listed[0] if listed else entry.get("tool_call_id", entry.get("name", ""))
 
 
 def _call(name_of_call: object, tool: object, arguments: object) -> Block:
@@ -288,8 +284,7 @@ class _LoggedConversation:
 
 class BodyLog:
     """A log of whole conversations, or of request bodies, one a line. A body that begins with all of
-    an earlier one carries that conversation on: what both hold was sent once.
-    """
+    an earlier one carries that conversation on: what both hold was sent once."""
 
     def __init__(self, reader: ListReader) -> None:
         self._reader = reader

@@ -36,8 +36,7 @@ _SAMPLE = 50  # lines that decide the format of a JSONL file
 
 def read_recording(path: Path | str) -> Recording:
     """Read one file. Raises TranscriptError where nothing in it can be used; everything less than
-    that is in the recording's `skipped`.
-    """
+    that is in the recording's `skipped`."""
     recording = read_any(path)
     if not recording.requests:
         found = "; ".join(f"{entry.where}: {entry.reason}" for entry in recording.skipped[:3])

@@ -119,8 +119,7 @@ class Recording:
         """The same work with nothing taken away: what followed a summary follows what the summary
         stood for, so that every policy faces the whole history. Usage from a compaction on is left
         out, as it tells of shorter prompts; for exact sizes use `Weigher(self).uncut()`. Where the
-        user asked for the compaction, the request says so: whoever keeps the context obeys.
-        """
+        user asked for the compaction, the request says so: whoever keeps the context obeys."""
         compacted: set[str] = set()
         messages: list[RecordedMessage] = []
         for entry in self.messages:
@@ -231,8 +230,7 @@ def as_blocks(content: object) -> list[Block] | None:
 
 def moment_of(value: object) -> float:
     """A recorded time in seconds since 1970, from ISO form (UTC where it names no zone) or a number
-    of seconds or milliseconds; 0: none.
-    """
+    of seconds or milliseconds; 0: none."""
     if isinstance(value, str):
         try:
             moment = datetime.fromisoformat(value)

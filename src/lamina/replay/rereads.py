@@ -62,8 +62,7 @@ class Rereads:
 
     def tell(self, key: Hashable, block: Block) -> None:
         """A block of the policy's own: lines that it quotes are there, but it is no view of a file
-        and no output of a command.
-        """
+        and no output of a command."""
         self.add(key, {name: value for name, value in block.items() if name != "tool_use_id"}, 0)
 
     def add(self, key: Hashable, block: Block, tokens: int) -> None:

@@ -61,8 +61,7 @@ class Sent:
 
 class ContextPolicy(Protocol):
     """One way to keep a context. A policy is made afresh for each recording; it may append what it
-    is told to a ledger of its own and send that ledger's view.
-    """
+    is told to a ledger of its own and send that ledger's view."""
 
     @property
     def name(self) -> str: ...
@@ -362,8 +361,7 @@ class SentPrompt:
     ) -> tuple[list[Hashable], list[Hashable]]:
         """Make the prompt hold exactly this, of which so many messages are those sent last (-1: not
         known); blocks fetched again stay where they were put. Returns the keys of the blocks that
-        left it and of those that came in.
-        """
+        left it and of those that came in."""
         same = same if same >= 0 else self.same_messages(messages)
         same = same if self._frame == frame else 0
         new = [self._weigher.paper(message) for message in messages[same:]]
@@ -427,8 +425,7 @@ class SentPrompt:
 
     def warm(self, at: float, ttl: float, read: int) -> None:
         """Let the cache know what the first request read already: the system prompt that others had
-        sent, or all of a conversation that began before its file.
-        """
+        sent, or all of a conversation that began before its file."""
         ends = list(accumulate(line.paper[1] for line in self._lines))
         known = min(range(len(ends)), key=lambda place: abs(ends[place] - read)) + 1
         prompt = self._cache.prompt()

@@ -145,8 +145,7 @@ def _features(recording: Recording, indexes: Sequence[int]) -> tuple[list[float]
 
 def _fit(rows: list[list[float]], grown: list[float]) -> tuple[float, ...]:
     """Least squares drawn towards the usual figures, with less weight on requests that fit badly:
-    those carried something that the recording doesn't show.
-    """
+    those carried something that the recording doesn't show."""
     import numpy as np
 
     features, target = np.array(rows), np.array(grown)
@@ -229,8 +228,7 @@ class Weigher:
 
     def at(self, number: int) -> Sequence[PaperBlock]:
         """Weigh for this request from now on. Returns what precedes its messages: system and
-        tools, then what wasn't recorded.
-        """
+        tools, then what wasn't recorded."""
         self._now = self._losses[number]
         return self._frames[number]
 
@@ -241,8 +239,7 @@ class Weigher:
 
     def uncut(self) -> Weigher:
         """For the same recording without its compactions: blocks keep their weight, and nothing in
-        front of them changes.
-        """
+        front of them changes."""
         first: dict[str, list[PaperBlock]] = {}
         frames = {
             number: first.setdefault(request.thread, self._frames[number])
@@ -445,8 +442,7 @@ def _name(block: Block, key: Hashable) -> Hashable:
 
 def _system_tokens(recording: Recording, step: RequestStep, most: int) -> int:
     """The size of system and tools: the least that any request of its model read, be it the first
-    from a cache that others had filled, or one after a break.
-    """
+    from a cache that others had filled, or one after a break."""
     first = step.request
     reads = [
         request.usage.cache_read

@@ -150,8 +150,7 @@ def replace(place: Held, data: bytes, before: os.stat_result | None, notes: Path
     """Put the data there, whole or not at all; mode and owner of an old file stay.
 
     `before` is the old file's status, None for a file that must not exist yet. `notes` is a folder of
-    ours that tells `sweep` what is being written.
-    """
+    ours that tells `sweep` what is being written."""
     with complaints(place.path, "write"), place.parent() as parent:
         if before is not None and not os.access(place.name, os.W_OK, dir_fd=parent):
             raise ToolError(f"{place.path} is write-protected.")

@@ -56,8 +56,7 @@ def tool(function: Function | None = None, /, **options: Any) -> Any:
     """Make a tool of a function: `@tool`, or `@tool(name=…, clearable=True, …)`. It can still be
     called as the function that it was.
 
-    A parameter annotated with ToolContext receives the context and is not shown to the model.
-    """
+    A parameter annotated with ToolContext receives the context and is not shown to the model."""
     if function is None:
         return partial(_make, **options)
     return _make(function)

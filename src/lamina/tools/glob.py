@@ -141,8 +141,7 @@ class Walk:
     def files(self, descriptor: int) -> Iterator[tuple[str, os.DirEntry[str]]]:
         """The regular files, sorted, by their path below the root, which the descriptor is of.
 
-        Raises OutOfTime.
-        """
+        Raises OutOfTime."""
         above: _IgnoreRules | None = None
         if not self.ignored:
             for parent in reversed(self.root.parents):

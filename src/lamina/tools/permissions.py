@@ -409,8 +409,7 @@ def rough_parts(text: str) -> list[str]:
     """Everything in the text that might be run as a command, for rules that forbid.
 
     Each stretch between special characters, from each of its words on: too much rather than too
-    little, so that `sudo rm x`, `$(rm x)` and `bash -c 'rm x'` all show `rm x`.
-    """
+    little, so that `sudo rm x`, `$(rm x)` and `bash -c 'rm x'` all show `rm x`."""
     found: list[str] = []
     unquoted = re.sub(r"['\"\\]", "", text)
     for stretch in (*_ROUGH_BREAKS.split(text), *re.split(r"[;&|\n`(){}<>$]+", unquoted)):

@@ -307,8 +307,7 @@ def _find(before: Text, old: str, new: str) -> tuple[list[tuple[int, int]], str]
     """Where old_string stands, and the new text with the file's own line ends.
 
     The model sees lines without their ends, so a newline stands for either kind, unless it wrote
-    carriage returns itself.
-    """
+    carriage returns itself."""
     if "\r" in old or "\r" in new:
         exact = [found.span() for found in re.finditer(re.escape(old), before.text)]
         if exact:

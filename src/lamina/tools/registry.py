@@ -28,8 +28,7 @@ class PreparesInput(Protocol):
     """A tool whose input is made definite before anyone decides on it.
 
     A path is resolved here once and held open by the context, so that what was permitted and what
-    is used are the same.
-    """
+    is used are the same."""
 
     def prepare(self, input: Json, context: ToolContext) -> Json: ...  # noqa: A002
 
