@@ -203,16 +203,11 @@ def _list(args: argparse.Namespace, store: MemoryStore) -> None:
     if args.json:
         out_json([as_json(one, pinned=pinned) for one in shown])
         return
-    rows = [
-        [
-            one.type or "-",
-            one_line(one.path, min(40, terminal.width() // 2))
-            + (" *" if one.path in pinned else ""),
-            moment(one.mtime, day_only=True),
-            memory_reports.told_as(one, one.name),
-        ]
-        for one in shown
-    ]
+    rows: list[list[str]] = []
+    for one in shown:
+        file = one_line(one.path, min(40, terminal.width() // 2)) + " *" * (one.path in pinned)
+        told_as = memory_reports.told_as(one, one.name)
+        rows.append([one.type or "-", file, moment(one.mtime, day_only=True), told_as])
     if rows:
         out(fitted(rows, ["type", "file", "changed", "what"], gives_way=(2, 0), cut=3))
     if not memories:

@@ -98,12 +98,13 @@ def _log(args: argparse.Namespace, store: MemoryStore, history: MemoryHistory) -
         who = (teammate_of(one, path) if one.writer == "team" else "") or one.writer
         what = one_line(one.subject, max(20, terminal.width() - 45))
         rows.append([style(one.id[:8], "yellow"), moment(one.when), who, what])
-    quotes = quotes_of(config_of(args))
+    quotes, room = (
+        quotes_of(config_of(args)),
+        max(40, terminal.width() - 57),
+    )  # with day and session
     for commit, row in zip(commits, terminal.table(rows).splitlines(), strict=True):
         out(row)
-        for line in grounds(
-            commit, quotes, max(40, terminal.width() - 57)
-        ):  # with its day and session
+        for line in grounds(commit, quotes, room):
             out(style(f"         {one_line(line, max(100, terminal.width() - 9))}", "dim"))
 
 

@@ -54,11 +54,8 @@ def search(args: argparse.Namespace, store: MemoryStore) -> None:
     words = " ".join(args.words)
     if not words.strip():
         raise UsageError("Give a word to search for: lamina memory search deploy")
-    index, line = (
-        MemoryIndex(store),
-        terminal.Progress("Reading memories", quiet=args.quiet or args.json),
-    )
-    index.progress = line
+    index = MemoryIndex(store)
+    index.progress = line = terminal.Progress("Reading memories", quiet=args.quiet or args.json)
     found = fitting(index, words, args.number, time.time())
     line.clear()
     likely = chances([match for match, _ in found])
