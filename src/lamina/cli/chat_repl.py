@@ -95,19 +95,6 @@ def _type(keys: list[KeyPress]) -> None:
     store_typeahead(terminal, [*keys, *get_typeahead(terminal)])
 
 
-class _ByTab(Completer):
-    def __init__(self, config: Config) -> None:
-        self._config = config
-
-    def get_completions(
-        self,
-        document: Document,
-        complete_event: CompleteEvent,  # noqa: ARG002 - prompt_toolkit passes it
-    ) -> Iterator[Completion]:
-        for whole, typed in completions(document.text_before_cursor, self._config):
-            yield Completion(whole, -len(typed))
-
-
 class Editor:
     """Reads messages and short answers."""
 
@@ -156,10 +143,24 @@ class Editor:
             key_bindings=self._keys(),
             prompt_continuation="  ",
             enable_history_search=False,
-            completer=_ByTab(self._config),
+            completer=self._completer(),
             enable_suspend=True,
             complete_while_typing=False,  # only at Tab
         )
+
+    def _completer(self) -> Completer:
+        config = self._config
+
+        class ByTab(Completer):
+            def get_completions(
+                self,
+                document: Document,
+                complete_event: CompleteEvent,  # noqa: ARG002 - prompt_toolkit passes it
+            ) -> Iterator[Completion]:
+                for whole, typed in completions(document.text_before_cursor, config):
+                    yield Completion(whole, -len(typed))
+
+        return ByTab()
 
     def _history(self) -> History:
         """What was typed before, in a file that only the user reads; in memory where that fails."""
