@@ -13,6 +13,7 @@ import json
 import sys
 from collections.abc import Callable, Iterator
 from functools import partial
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -108,10 +109,10 @@ own: {_claude()}. Lamina's own settings are then in `lamina/settings.toml` there
 def _limits(row: Any) -> str:
     if row.choices:
         return " One of " + ", ".join(f"`{choice}`" for choice in row.choices) + "."
-    if row.minimum is not None and row.maximum is not None:
-        return f" From {_number(row.minimum)} to {_number(row.maximum)}."
-    if row.minimum:
-        return f" At least {_number(row.minimum)}."
+    if isfinite(row.least) and isfinite(row.most):
+        return f" From {_number(row.least)} to {_number(row.most)}."
+    if isfinite(row.least) and row.least:
+        return f" At least {_number(row.least)}."
     return ""
 
 

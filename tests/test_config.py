@@ -144,10 +144,10 @@ def test_every_setting_is_read_from_its_variable_in_its_type(place: Place) -> No
     }
     for setting in SETTINGS:
         text = setting.choices[0] if setting.choices else samples[setting.kind]
-        if setting.minimum is not None and setting.minimum > 7:
-            text = str(int(setting.minimum))
-        elif setting.maximum is not None and setting.maximum < 7:
-            text = str(int(setting.maximum))
+        if setting.least > 7:
+            text = str(int(setting.least))
+        elif setting.most < 7:
+            text = str(int(setting.most))
         value = setting.parsed(text)
         assert type(value) is type(expected[setting.kind])
         place.env = {"HOME": place.env["HOME"], setting.environment: text}

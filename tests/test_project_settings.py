@@ -84,7 +84,7 @@ def _tries(setting: Setting) -> tuple[list[Any], list[Any]]:
         case "switch off":
             return [False], [True]
         case "lower":
-            return [setting.default, setting.minimum], [setting.default + 1]
+            return [setting.default, setting.least], [setting.default + 1]
         case "set":
             return [["Bash"] if setting.kind == "strings" else setting.default], []
         case _:
@@ -110,7 +110,7 @@ def test_a_file_inside_the_project_sets_only_what_was_decided_for_this_key(
 
 
 def test_a_setting_that_nobody_opened_is_closed_to_projects() -> None:
-    assert Setting("new", "bool", False, "New.").from_project is False
+    assert Setting("new", False, "New.").from_project is False
 
 
 @pytest.mark.spec("F9")

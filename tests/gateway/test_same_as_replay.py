@@ -82,9 +82,7 @@ def put_through(
         policy._flags = _without(policy._flags, _ASIDE)
         for step, later in zip(steps, [*steps[1:], None], strict=True):
             new_ones = [recording.messages[at].message for at in step.new]
-            turn = RecordedTurn(
-                step.number, step.request, step.keep, new_ones, recording.frames[0], False, 0
-            )
+            turn = RecordedTurn(step.number, step.request, step.keep, new_ones, False, 0)
             whole = recording.context(step.request)
             sent = policy.send(turn)
             answer = []

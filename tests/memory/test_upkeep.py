@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from lamina.cli import memory_reports
+from lamina.config import defaults
 from lamina.memory.audit import look_over
 from lamina.memory.file_store import FileStore
 from lamina.memory.repairs import repair
@@ -84,7 +85,8 @@ def audit(
     parser = argparse.ArgumentParser()
     for option in ("--fix", "--json", "--quiet"):
         parser.add_argument(option, action="store_true")
-    code = memory_reports.audit(parser.parse_args(words), store)
+    config = defaults(store.directory, store.directory)
+    code = memory_reports.audit(parser.parse_args(words), store, config)
     captured = capsys.readouterr()
     return code, captured.out, captured.err
 
@@ -124,7 +126,7 @@ def test_a_name_with_a_line_break_does_not_break_the_table(
 ) -> None:
     (store.directory / "two\nlines.md").write_text("short")
     args = argparse.Namespace(fix=False, json=False, quiet=True)
-    memory_reports.audit(args, store)
+    memory_reports.audit(args, store, defaults(store.directory, store.directory))
     printed = capsys.readouterr().out.splitlines()
     assert any("two lines.md" in line for line in printed)
     assert not any(line.startswith("lines.md") for line in printed)

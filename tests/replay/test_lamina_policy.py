@@ -317,9 +317,7 @@ def test_clearing_by_count_keeps_the_last_three_results(
     weigher = Weigher(recording)
     with open_policy("clear-oldest", weigher, config) as policy:
         replay(recording, policy, weigher=weigher)
-        last = policy.send(
-            RecordedTurn(0, recording.requests[0], 10**6, [], recording.frames[0], False, 0)
-        )
+        last = policy.send(RecordedTurn(0, recording.requests[0], 10**6, [], False, 0))
     kept = [f"{n}: some words of output" for n in (2, 3, 4)]
     assert results_in(list(last.messages)) == ["[cleared]", "[cleared]", *kept]
 
@@ -334,9 +332,7 @@ def test_dropping_the_oldest_keeps_the_task_and_every_pair_of_call_and_result(
     weigher = Weigher(recording)
     with open_policy("drop-oldest", weigher, config, window=10_000) as policy:
         result = replay(recording, policy, weigher=weigher, window=10_000)
-        last = policy.send(
-            RecordedTurn(0, recording.requests[0], 10**6, [], recording.frames[0], False, 0)
-        )
+        last = policy.send(RecordedTurn(0, recording.requests[0], 10**6, [], False, 0))
     assert 7_000 < result.max_context <= 8_500
     assert text_of(last.messages[0]["content"]) == "the task"
     asked = [b["id"] for m in last.messages for b in m["content"] if b["type"] == "tool_use"]
@@ -360,9 +356,7 @@ def test_dropping_the_oldest_starts_afresh_where_the_recorder_did(
     weigher = Weigher(recording)
     with open_policy("drop-oldest", weigher, config, window=10_000) as policy:
         replay(recording, policy, weigher=weigher, window=10_000)
-        last = policy.send(
-            RecordedTurn(0, recording.requests[0], 10**6, [], recording.frames[0], False, 0)
-        )
+        last = policy.send(RecordedTurn(0, recording.requests[0], 10**6, [], False, 0))
     assert [text_of(message["content"]) for message in last.messages] == [
         "In short: the task is half done.",
         "I go on.",

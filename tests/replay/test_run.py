@@ -625,7 +625,7 @@ def test_the_lost_beginning_of_a_conversation_is_no_system_prompt(read: int) -> 
     assert first.usage.cache_read == pytest.approx(read, abs=100)
     assert second.usage.cache_read == 10_000
     whole = weigher.uncut()
-    turn = RecordedTurn(1, whole.recording.requests[1], 0, (), Frame(), False, 0)
+    turn = RecordedTurn(1, whole.recording.requests[1], 0, (), False, 0)
     without = SentPrompt(whole)
     without.update(PaperCache(), whole.at(turn.number), [text_message("a summary")])
     assert without.tokens < 15_000

@@ -146,11 +146,13 @@ class Shop:
 
 
 async def test_a_servers_tools_work_like_any_other(
-    bench: Bench, stdio: McpServer, monkeypatch: pytest.MonkeyPatch
+    bench: Bench,
+    stdio: McpServer,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setenv("SECRET_KEY", "hidden")
-    log = bench.root / "mcp.log"
-    async with McpServers([stdio], bench.events.append, log=log) as mcp:
+    async with McpServers([stdio], bench.events.append) as mcp:
         shop = Shop(bench, await mcp.arrived(60))
         assert mcp.instructions == {"my shop": "Prices are in euros."}
         specs = {spec.name: spec for spec in shop.toolbox.specs()}
@@ -178,7 +180,7 @@ async def test_a_servers_tools_work_like_any_other(
             {"type": "text", "text": "[image content, not shown]"},
             {"type": "text", "text": "file:///a:\nin a"},
         ]
-    assert "a word on stderr" in log.read_text()
+    assert "a word on stderr" not in capfd.readouterr().err
     assert bench.events == []
 
 

@@ -18,7 +18,7 @@ import anyio
 from lamina.agents.roster import KILLED, Card, ledger_path, live_card, look, read_cards
 from lamina.agents.types import NAMED, AgentTypes, is_name, load_types
 from lamina.cli import sessions, transcript
-from lamina.cli.options import add_verb, config_of, flag, optional
+from lamina.cli.options import add_verb, config_of, flag, hint, optional
 from lamina.cli.terminal import harmless, note, out, out_json, style, table
 from lamina.config import Config
 from lamina.errors import LaminaError, UsageError
@@ -45,14 +45,11 @@ _ENDING = 10.0  # seconds that one that is told to stop may take
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     names = "list | tree | show | types | start | send | stop"
     verbs = parser.add_subparsers(dest="verb", metavar=names, required=True)
-    for verb, about in (
-        ("list", "list a session's agents, and who else you can message"),
-        ("tree", "show which agent started which"),
-    ):
-        one = add_verb(verbs, verb, about)
+    listing = add_verb(verbs, "list", "list a session's agents, and who else you can message")
+    tree = add_verb(verbs, "tree", "show which agent started which")
+    for one in (listing, tree):
         optional(one, "session", "its id or a prefix (the last)")
-        if verb == "list":
-            flag(one, "--watch", "refresh every second")
+    flag(listing, "--watch", "refresh every second")
     show = add_verb(verbs, "show", "print what an agent did, as a conversation")
     show.add_argument("agent", help="its name or id")
     show.add_argument("--session", default="", help="its session's id or a prefix (the last)")
@@ -72,25 +69,20 @@ def run(args: argparse.Namespace) -> None:
     config = config_of(args)
     verbs = {"list": _list, "types": _types, "start": _start, "send": _send, "stop": _stop}
     if args.verb in verbs:
-        verbs[args.verb](args, config)
-        return
+        return verbs[args.verb](args, config)
     folder = sessions.choose(sessions.find(config), args.session).with_suffix("")
     cards = [card for card, _ in live_cards(folder, present(config)[0], stays=False)]
     if args.verb == "show":
-        _show(args, folder, cards)
-    elif args.json:
-        out_json([card.to_json() for card in cards])
-    elif not cards:
-        note("This session started no agents.")
-    else:
-        _tree(cards, "", "")
+        return _show(args, folder, cards)
+    if args.json:
+        return out_json([card.to_json() for card in cards])
+    return _tree(cards, "", "") if cards else note("This session started no agents.")
 
 
 HEADING = ("name", "type", "state", "tokens", "cost", "age", "doing")
 
 
 def row(card: Card, doing: str, now: float) -> tuple[str, ...]:
-    """One agent in a table."""
     age = (card.ended or now) - card.started if card.started else 0.0
     minutes = f"{age / 60:.0f} min" if age >= 90 else f"{max(0, age):.0f} s"
     cost = f"${card.dollars:.2f}" if card.dollars else ""
@@ -201,8 +193,7 @@ def _send(args: argparse.Namespace, config: Config) -> None:
     if not (words := " ".join(args.words).encode(errors="replace").decode()).strip():
         raise UsageError("There is nothing to send.")
     one = _deliver(args, config, words)
-    if not args.quiet:
-        note("Sent." if one.alive else f"Sent; {args.agent} will read it when it next starts.")
+    hint(args, "Sent." if one.alive else f"Sent; {args.agent} will read it when it next starts.")
 
 
 def _stop(args: argparse.Namespace, config: Config) -> None:
@@ -212,8 +203,7 @@ def _stop(args: argparse.Namespace, config: Config) -> None:
         if time.monotonic() > until:
             raise LaminaError(f"{args.agent} was told to stop and has not done so yet.")
         time.sleep(0.02)
-    if not args.quiet:
-        note(f"{args.agent} is stopped.")
+    hint(args, f"{args.agent} is stopped.")
 
 
 # ---- being one

@@ -16,7 +16,7 @@ from lamina.cli import sessions
 from lamina.cli.chat_events import line_of
 from lamina.cli.main import DONE, FAILED, INTERRUPTED, REFUSED
 from lamina.cli.options import config_of, flag, option
-from lamina.cli.terminal import harmless, note, out, out_json, style, width, wrapped
+from lamina.cli.terminal import harmless, note, out, out_json, picked, style, width, wrapped
 from lamina.config import Config
 from lamina.config.table import NO_MODEL
 from lamina.errors import LaminaError, UsageError
@@ -79,7 +79,6 @@ def run(args: argparse.Namespace) -> int:
     pasted = _piped(waits=args.prompt is None)
     if not (args.prompt or "").strip() and not pasted.strip():
         raise UsageError('There is nothing to ask: give -p "…", or pipe something in.')
-
     return ask_once(args, wish, args.prompt or "", pasted)
 
 
@@ -87,7 +86,6 @@ def _which(args: argparse.Namespace, config: Config) -> dict[str, Any]:
     """Which session: a new one, the last, or the one named."""
     if not (args.go_on or args.resume):
         return {}
-
     files = sessions.find(config)
     if args.go_on:  # one that was opened and left at once is not what the user means
         files = [*islice(filter(log.was_used, files), 1)] or files
@@ -99,7 +97,6 @@ def _piped(*, waits: bool) -> str:
     """What was piped in. With -p, a pipe that nobody writes to must not hang the command."""
     if sys.stdin.isatty():
         return ""
-
     source = sys.stdin.buffer
     with failing_as(LaminaError, "Can't read what is piped in"):
         if not waits and not select.select([source], [], [], SECONDS_FOR_INPUT)[0]:
@@ -151,17 +148,11 @@ async def _ask(args: argparse.Namespace, wish: dict[str, Any], prompt: str, past
 
 
 def _show(args: argparse.Namespace, session_id: str, reply: Reply) -> None:
-    result = {
-        "session": session_id,
-        "text": reply.text,
-        "stop": reply.stop,
-        "usage": reply.usage.to_json(),
-    }
+    result = {"session": session_id, **picked(reply, "text stop"), "usage": reply.usage.to_json()}
     if args.stream_json:
         out_json({"kind": "result", **result}, pretty=False)
     elif args.json:
         out_json({**result, "events": [event.to_json() for event in reply.events]})
     else:
-        tty = sys.stdout.isatty()
-        out(wrapped(harmless(reply.text), width()) if tty else reply.text)
+        out(wrapped(harmless(reply.text), width()) if sys.stdout.isatty() else reply.text)
     sys.stdout.flush()

@@ -18,7 +18,7 @@ import anyio.to_thread
 
 from lamina.agents import plan, summary
 from lamina.cli import sessions, transcript
-from lamina.cli.agents import HEADING, present_row
+from lamina.cli.agents import HEADING, present_row, row
 from lamina.cli.chat_events import on_ctrl_c
 from lamina.cli.context import parts_of
 from lamina.cli.dream import running, stop
@@ -37,6 +37,7 @@ from lamina.ports import MemoryStore
 from lamina.recall.memory_index import MemoryIndex, fitting
 from lamina.recall.why import recalls_of, turns_of
 from lamina.session import Session
+from lamina.state import State
 from lamina.text.asks import forget_wish
 
 
@@ -128,9 +129,6 @@ async def _resume(session: Session, argument: str) -> Next | None:
     return None
 
 
-# ---- the context
-
-
 async def _context(session: Session, argument: str) -> None:  # noqa: ARG001
     status = session.status()
     share = 100 * status.tokens / status.window if status.window else 0
@@ -154,10 +152,9 @@ async def _snip(session: Session, argument: str) -> None:
     if not argument:
         for line in session.rounds():
             out(f"  {one_line(line, max(20, width() - 4))}")
-        hint = (
-            "  /snip 2-4 WHAT hides rounds 2 to 4 (a question and its answer each) from the model."
-        )
-        out(style(wrapped(hint, width(), 2), "dim"))
+        what = "rounds 2 to 4 (a question and its answer each)"
+        hint = wrapped(f"  /snip 2-4 WHAT hides {what} from the model.", width(), 2)
+        out(style(hint, "dim"))
         return
     found = _ROUNDS.fullmatch(argument)
     if found is None:
@@ -174,9 +171,6 @@ async def _undo(session: Session, argument: str) -> None:
     layer = next(e["layer"] for e in session.ledger.entries if e["uuid"] == name)
     tokens = session.status().tokens
     out(f"  Undone: {harmless(str(layer))}. The context has {tokens:,} tokens again.")
-
-
-# ---- memory
 
 
 async def _memory(session: Session, argument: str) -> None:
@@ -309,25 +303,24 @@ async def _why(session: Session, argument: str) -> None:
         note(f"  Nothing was recalled {which}.")
 
 
+_PLANNING: dict[str, tuple[Callable[[State], object], str]] = {
+    "": (plan.begin, "Only reading is permitted until you approve a plan (/plan approve)."),
+    "approve": (plan.approve, "The plan is approved. Tell the agent to go ahead."),
+    "off": (plan.leave, "Everything is permitted as before."),
+}
+
+
 async def _plan(session: Session, argument: str) -> None:
     """Begin to plan, approve the last answer as the plan, or give it up."""
-    if argument not in ("", "approve", "off"):
+    if argument not in _PLANNING:
         raise UsageError("Use /plan to start one, /plan approve, or /plan off.")
-    if argument == "approve":
-        plan.approve(session.state)
-        note("  The plan is approved. Tell the agent to go ahead.")
-    elif argument == "off":
-        plan.leave(session.state)
-        note("  Everything is permitted as before.")
-    else:
-        plan.begin(session.state)
-        note("  Only reading is permitted until you approve a plan (/plan approve).")
+    act, said = _PLANNING[argument]
+    act(session.state)
+    note(f"  {said}")
 
 
 async def _agents(session: Session, argument: str) -> None:
     """The table; or stop one, or write to it: what is typed here is the user's own word."""
-    from lamina.cli.agents import row
-
     agents = session.agents
     verb, _, rest = argument.partition(" ")
     name, _, words = rest.strip().partition(" ")
@@ -345,9 +338,8 @@ async def _agents(session: Session, argument: str) -> None:
     else:
         await summary.refresh(agents)
         now = session.state.deps.clock.now()
-        rows = [
-            row(one.card, (one.line or one.doing) if one.running else "", now) for one in agents
-        ]
+        doing = [(one.card, (one.line or one.doing) if one.running else "") for one in agents]
+        rows = [row(*one, now) for one in doing]
         there = await anyio.to_thread.run_sync(agents.roads.others)
         rows += [present_row(one, now) for one in there if one.alive or one.type]
         out(table(rows, HEADING)) if rows else note("  No agent was started here.")

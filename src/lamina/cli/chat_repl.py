@@ -157,8 +157,7 @@ class Editor:
                 document: Document,
                 complete_event: CompleteEvent,  # noqa: ARG002 - prompt_toolkit passes it
             ) -> Iterator[Completion]:
-                line = document.text_before_cursor
-                for whole, typed in completions(line, config):
+                for whole, typed in completions(document.text_before_cursor, config):
                     yield Completion(whole, -len(typed))
 
         return ByTab()
@@ -307,8 +306,6 @@ class Conversation:
             finally:
                 self._compacting = False
 
-    # ---- one turn
-
     async def _turn(self, session: Session, line: str, pasted: str) -> None:
         self._running.clear()
         self._heard = time.monotonic()
@@ -407,11 +404,8 @@ class Conversation:
         typed = [at for at, entry in enumerate(entries) if transcript.typed_text(entry)]
         if not typed:
             return
-        out(
-            style(
-                f"  you: {one_line(transcript.typed_text(entries[typed[-1]]), width() - 7)}", "dim"
-            )
-        )
+        asked = one_line(transcript.typed_text(entries[typed[-1]]), width() - 7)
+        out(style(f"  you: {asked}", "dim"))
         answers = [
             text_of([block for block in dicts(entry.get("content")) if block.get("type") == "text"])
             for entry in entries[typed[-1] + 1 :]

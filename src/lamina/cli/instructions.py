@@ -56,10 +56,8 @@ def run(args: argparse.Namespace) -> None:
 
 def _show(found: Instructions) -> None:
     if not found.loaded:
-        out(
-            "There are no instruction files here. AGENTS.md or CLAUDE.md in the project would be read."
-        )
-        return
+        none = "There are no instruction files here"
+        return out(f"{none}. AGENTS.md or CLAUDE.md in the project would be read.")
     rows = [
         [str(number), item.scope, f"{item.size:,}", harmless(item.path), harmless(item.why)]
         for number, item in enumerate(found.loaded, 1)
@@ -67,4 +65,4 @@ def _show(found: Instructions) -> None:
     out(table(rows, ["", "scope", "bytes", "file", "why"]))
     total = sum(item.size for item in found.loaded)
     files = plural(len(rows), "file")
-    out(style(f"{files}, {total:,} bytes; where two disagree, the later one wins", "dim"))
+    return out(style(f"{files}, {total:,} bytes; where two disagree, the later one wins", "dim"))

@@ -57,9 +57,7 @@ GROUPS: dict[str, Commands] = {
         "wrap": ("lamina.gateway.wrap", "start a coding agent behind the gateway"),
         "hook": ("lamina.integrations.hook", "answer one hook event; coding agents call it"),
     },
-    "together": {
-        "team": ("lamina.team.command", "share memories with everyone on a repository"),
-    },
+    "together": {"team": ("lamina.team.command", "share memories with everyone on a repository")},
     "upkeep": {
         "dream": ("lamina.cli.dream", "tidy the memories; show, undo or stop a dream"),
         "extract": ("lamina.cli.extract", "save memories from a recorded session"),
@@ -227,9 +225,8 @@ def _tell_of_claude_code(args: argparse.Namespace) -> None:
         theirs = {"claude": True, "home": str(claude_home()) if elsewhere else None}
         shows = command(type(args)(**vars(args) | theirs), "memory list")
         takes = command(args, "memory import claude")
-        note(
-            f"\nClaude Code has a memory of this project ({files}): {shows} shows it, {takes} imports it."
-        )
+        there = f"Claude Code has a memory of this project ({files})"
+        note(f"\n{there}: {shows} shows it, {takes} imports it.")
 
 
 def _at_once(words: list[str]) -> int | None:
@@ -259,24 +256,16 @@ def build_parser(name: str | None = None, *, everything: bool = False) -> argpar
     """The parser: whole for the named command (or for all), the others by name and help alone."""
     from lamina.cli.options import COMMON, Parser, add_common, begin_group, examples
 
-    parser = Parser(
-        prog="lamina",
-        description="Seven-layer memory for LLM agents.",
-        epilog=examples(
-            "lamina chat\nlamina COMMAND --help\nlamina doctor\nlamina settings --explain"
-        ),
-    )
+    told = "lamina chat\nlamina COMMAND --help\nlamina doctor\nlamina settings --explain"
+    about = "Seven-layer memory for LLM agents."
+    parser = Parser(prog="lamina", description=about, epilog=examples(told))
     parser.add_argument("-V", "--version", action="version", version=f"lamina {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", dest="command")
     for known, (_, help_line) in COMMANDS.items():
         if everything or known == name:
-            module = _module(known)
-            child = commands.add_parser(
-                known,
-                help=help_line,
-                description=help_line[:1].upper() + help_line[1:] + ".",
-                epilog=examples(module.EXAMPLES),
-            )
+            module, about = _module(known), f"{help_line[:1].upper()}{help_line[1:]}."
+            end = examples(module.EXAMPLES)
+            child = commands.add_parser(known, help=help_line, description=about, epilog=end)
             add_common(child)
             module.add_arguments(child)
         else:

@@ -11,28 +11,15 @@ import io
 import json
 import shlex
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from lamina.cli import memory_history, memory_reports, memory_transfer
+from lamina.cli import memory_history, memory_reports, memory_transfer, terminal
 from lamina.cli.chat_events import adopted
 from lamina.cli.memory_history import edited_text, kept_if_refused
-from lamina.cli.options import add_verb, begin_group, command, config_of, count, flag, option
-from lamina.cli.terminal import (
-    fitted,
-    harmless,
-    moment,
-    note,
-    one_line,
-    out,
-    out_bytes,
-    out_json,
-    picked,
-    plural,
-    style,
-    width,
-)
+from lamina.cli.options import add_verb, begin_group, command, config_of, count, flag, hint, option
+from lamina.cli.terminal import fitted, harmless, moment, note, one_line, out, out_json, picked
 from lamina.errors import RefusedError, UsageError
 from lamina.events import Event, MemoryAdopted, Warned
 from lamina.ledger.places import known_projects, slug
@@ -133,14 +120,9 @@ def run(args: argparse.Namespace) -> int | None:
     agent = getattr(args, "agent", "")
     with open_store(config, quiet=args.quiet or args.json, agent=agent) as store:
         if args.verb == "audit":
-            with_index = config.bool("memory.index")
-            return memory_reports.audit(args, store, with_index=with_index, project=config.project)
-        if args.verb == "inbox":
-            return memory_history.review(args, store)
+            return memory_reports.audit(args, store, config)
         if args.verb == "import":
             return memory_transfer.take_over(args, config, store)
-        if args.verb in memory_history.VERBS:
-            return memory_history.run(args, store)
         return _VERBS[args.verb](args, store)
 
 
@@ -155,7 +137,7 @@ def _everywhere(args: argparse.Namespace, config: Config) -> int:
             if not store.list():
                 continue
         if not args.json:
-            out(style(harmless(f"{project}{agent and f' ({agent})'}"), "bold"))
+            out(terminal.style(harmless(f"{project}{agent and f' ({agent})'}"), "bold"))
             codes.append(run(here) or 0)
             continue
         with contextlib.redirect_stdout(io.StringIO()) as said:
@@ -199,10 +181,8 @@ def open_store(config: Config, *, quiet: bool = True, agent: str = "") -> Memory
         return open_it(config, tell)
     known = agent_memories(config)
     if agent not in known:
-        kept = ", ".join(map(harmless, known)) or "none"
-        raise UsageError(
-            f"Agents of type {harmless(agent)} have no memory here. Types that do: {kept}."
-        )
+        kept, type_ = ", ".join(map(harmless, known)) or "none", harmless(agent)
+        raise UsageError(f"Agents of type {type_} have no memory here. Types that do: {kept}.")
     return known[agent].open(config, tell, tuple)
 
 
@@ -217,42 +197,29 @@ def agent_memories(config: Config) -> dict[str, AgentMemory]:
     return {name: one for name, one in places.items() if one and one.directory.is_dir()}
 
 
-# ---- reading
-
-
 def _list(args: argparse.Namespace, store: MemoryStore) -> None:
     memories = [one for one in store.list() if args.type in (None, one.type)]
-    shown = memories[: args.number] if args.number else memories
+    shown, pinned = memories[: args.number or None], store.pinned()
     if args.json:
-        out_json([as_json(one, pinned=store.pinned()) for one in shown])
+        out_json([as_json(one, pinned=pinned) for one in shown])
         return
-    pinned = store.pinned()
-    rows = [
-        [
-            one.type or "-",
-            one_line(one.path, min(40, width() // 2)) + (" *" if one.path in pinned else ""),
-            moment(one.mtime, day_only=True),
-            memory_reports.told_as(one, one.name),
-        ]
-        for one in shown
-    ]
+    rows: list[list[str]] = []
+    for one in shown:
+        file = one_line(one.path, min(40, terminal.width() // 2)) + " *" * (one.path in pinned)
+        told_as = memory_reports.told_as(one, one.name)
+        rows.append([one.type or "-", file, moment(one.mtime, day_only=True), told_as])
     if rows:
         out(fitted(rows, ["type", "file", "changed", "what"], gives_way=(2, 0), cut=3))
-    if not args.quiet:
-        _list_remarks(store, len(memories) - len(shown), store.unreadable(), empty=not memories)
-
-
-def _list_remarks(store: MemoryStore, more: int, unreadable: Sequence[str], *, empty: bool) -> None:
-    if empty:
-        note(f"No memories in {store.directory} yet. `lamina memory add` writes one.")
-    if more > 0:
-        note(f"{more} more; `-n 0` shows all.")
-    if unreadable:
-        names = ", ".join(harmless(name) for name in unreadable[:5])
-        note(f"{plural(len(unreadable), 'file')} can't be read as memories: {names}.")
-    waiting = len(store.waiting())
-    if waiting:
-        note(f"{waiting} waiting for review: `lamina memory inbox`.")
+    if not memories:
+        hint(args, f"No memories in {store.directory} yet. `lamina memory add` writes one.")
+    if more := len(memories) - len(shown):
+        hint(args, f"{more} more; `-n 0` shows all.")
+    if unreadable := store.unreadable():
+        names = ", ".join(map(harmless, unreadable[:5]))
+        many = terminal.plural(len(unreadable), "file")
+        hint(args, f"{many} can't be read as memories: {names}.")
+    if waiting := len(store.waiting()):
+        hint(args, f"{waiting} waiting for review: `lamina memory inbox`.")
 
 
 def _show(args: argparse.Namespace, store: MemoryStore) -> None:
@@ -263,10 +230,7 @@ def _show(args: argparse.Namespace, store: MemoryStore) -> None:
     elif sys.stdout.isatty():
         out(harmless(content.decode("utf-8", "replace").rstrip("\n")))
     else:
-        out_bytes(content)
-
-
-# ---- writing
+        terminal.out_bytes(content)
 
 
 def _add(args: argparse.Namespace, store: MemoryStore) -> None:
@@ -278,10 +242,8 @@ def _add(args: argparse.Namespace, store: MemoryStore) -> None:
     if text is None:
         text = edited_text("") if in_editor else sys.stdin.read(2 * store.max_bytes)
         if len(text) == 2 * store.max_bytes:  # to look at the rest would only cost time
-            most = f"at most {store.max_bytes:,} bytes"
-            raise RefusedError(
-                f"One memory has {most}, and far more is piped in. Split it by topic."
-            )
+            most = f"at most {store.max_bytes:,} bytes, and far more is piped in"
+            raise RefusedError(f"One memory has {most}. Split it by topic.")
     text = text.strip()
     if not text:
         raise UsageError("There is no text to remember. Give it as an argument or on stdin.")
@@ -368,19 +330,19 @@ def _forget(args: argparse.Namespace, store: MemoryStore) -> None:
         return
     for_good = ", and removed from the history for good" if args.purge else ""
     out(f"Forgotten: {', '.join(map(harmless, forgotten))}{for_good}.")
-    for day in sorted(days) if args.purge else ():
-        note(f"{harmless(day)} in {store.directory} still says it: take the line out there.")
-    if args.quiet:
-        return
     if args.purge:
-        note("The history was written anew: `lamina memory log` lists the new ids of changes.")
+        for day in sorted(days):
+            note(f"{harmless(day)} in {store.directory} still says it: take the line out there.")
+        hint(
+            args, "The history was written anew: `lamina memory log` lists the new ids of changes."
+        )
         return
     for path, commit in forgotten.items():
         if commit:
-            note(f"{command(args, f'memory undo {commit}')} brings {harmless(path)} back.")
+            hint(args, f"{command(args, f'memory undo {commit}')} brings {harmless(path)} back.")
     names = " ".join(shlex.quote(path) for path in forgotten)
     purge = command(args, f"memory forget {names} --purge")
-    note(harmless(f"{purge} removes it from the history too, for good."))
+    hint(args, harmless(f"{purge} removes it from the history too, for good."))
 
 
 def forget(store: MemoryStore, path: str, *, purge: bool, reason: str) -> str:
@@ -435,28 +397,19 @@ def _pin(args: argparse.Namespace, store: MemoryStore) -> None:
     pinned = sorted(store.pinned())
     if args.json:
         out_json(pinned)
-    else:
-        for path in pinned:
-            out(harmless(path))
-        if not pinned and not args.quiet:
-            note("Nothing is pinned.")
+        return
+    for path in pinned:
+        out(harmless(path))
+    if not pinned:
+        hint(args, "Nothing is pinned.")
 
 
 _VERBS = {
-    "list": _list,
-    "show": _show,
-    "search": memory_reports.search,
-    "export": memory_transfer.export,
-    "add": _add,
-    "edit": _edit,
-    "rename": _rename,
-    "vouch": _vouch,
-    "forget": _forget,
-    "pin": _pin,
-}
-
-
-# ---- shared
+    "list": _list, "show": _show, "search": memory_reports.search, "add": _add, "edit": _edit,
+    "rename": _rename, "vouch": _vouch, "forget": _forget, "pin": _pin,
+    "export": memory_transfer.export, "inbox": memory_history.review,
+    **dict.fromkeys(memory_history.VERBS, memory_history.run),
+}  # fmt: skip
 
 
 def find(store: MemoryStore, word: str) -> str:
@@ -476,10 +429,10 @@ def told(args: argparse.Namespace, outcome: Outcome, store: MemoryStore) -> None
         out_json({**told_of, "commit": commit})
         return
     out(outcome.sentence)
-    for warning in () if args.quiet else outcome.warnings:
-        note(harmless(warning))
-    if commit and not args.quiet:
-        note(f"{command(args, f'memory undo {commit}')} undoes it.")
+    for warning in outcome.warnings:
+        hint(args, harmless(warning))
+    if commit:
+        hint(args, f"{command(args, f'memory undo {commit}')} undoes it.")
 
 
 def as_json(

@@ -17,23 +17,11 @@ from contextlib import suppress
 from datetime import datetime
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
-from lamina.cli.options import add_verb, command, config_of, count, flag, optional
-from lamina.cli.terminal import (
-    harmless,
-    moment,
-    note,
-    one_line,
-    out,
-    out_json,
-    out_result,
-    picked,
-    print_diff,
-    style,
-    table,
-    width,
-)
+from lamina.cli import terminal
+from lamina.cli.options import add_verb, command, config_of, count, flag, hint, optional
+from lamina.cli.terminal import harmless, moment, note, one_line, out, out_json, picked, style
 from lamina.errors import LaminaError, MemoryStoreError, UsageError
 from lamina.ledger.places import find_project_folder
 from lamina.memories import Change, Commit, InboxItem, quoted_from
@@ -51,9 +39,8 @@ _QUOTED = 3  # messages of a change that are quoted
 
 def add_undo(verbs: Any) -> None:
     undo = add_verb(verbs, "undo", "undo a change; what came later stays")
-    optional(
-        undo, "commit", "its id or a prefix of it (the last made through Lamina and not undone yet)"
-    )
+    which = "its id or a prefix of it (the last made through Lamina and not undone yet)"
+    optional(undo, "commit", which)
 
 
 def add_verbs(verbs: Any) -> None:
@@ -80,17 +67,16 @@ def _caught_up(args: argparse.Namespace, store: MemoryStore) -> MemoryHistory:
     history = store.history
     if history is None:
         raise UsageError("This memory keeps no history.")
-    changed: Sequence[str] = ()
     try:
         first = history.empty  # what is found then is reported as an event
-        found = store.catch_up()
-        changed = () if first else found
+        changed = store.catch_up()
+        if changed and not first and not args.json:
+            listed = _listed(changed, 5)
+            hint(args, f"Changed outside Lamina since last time, now recorded: {listed}.")
     except MemoryStoreError as error:
         if isinstance(error, HistoryDamaged) or args.verb not in ("log", "diff", "blame", "why"):
             raise
         note(f"{error} What was recorded before is shown.")
-    if changed and not args.quiet and not args.json:
-        note(f"Changed outside Lamina since last time, now recorded: {_listed(changed, 5)}.")
     return history
 
 
@@ -98,8 +84,7 @@ def _log(args: argparse.Namespace, store: MemoryStore, history: MemoryHistory) -
     from lamina.memory import teammate_of
 
     path = _named(store, args.path) if args.path else ""
-    found = history.log(path)
-    commits = list(islice(found, args.number)) if args.number else list(found)
+    commits = list(islice(history.log(path), args.number or None))
     if path and not commits:
         store.read_bytes(path)  # raises if there is none
     if args.json:
@@ -108,20 +93,19 @@ def _log(args: argparse.Namespace, store: MemoryStore, history: MemoryHistory) -
     if not commits:
         note("No history yet.")
         return
-    rows = [
-        [
-            style(commit.id[:8], "yellow"),
-            moment(commit.when),
-            (teammate_of(commit, path) if commit.writer == "team" else "") or commit.writer,
-            one_line(commit.subject, max(20, width() - 45)),
-        ]
-        for commit in commits
-    ]
-    quotes = quotes_of(config_of(args))
-    for commit, row in zip(commits, table(rows).splitlines(), strict=True):
+    rows: list[list[str]] = []
+    for one in commits:
+        who = (teammate_of(one, path) if one.writer == "team" else "") or one.writer
+        what = one_line(one.subject, max(20, terminal.width() - 45))
+        rows.append([style(one.id[:8], "yellow"), moment(one.when), who, what])
+    quotes, room = (
+        quotes_of(config_of(args)),
+        max(40, terminal.width() - 57),
+    )  # with day and session
+    for commit, row in zip(commits, terminal.table(rows).splitlines(), strict=True):
         out(row)
-        for line in grounds(commit, quotes, max(40, width() - 57)):  # with its day and session
-            out(style(f"         {one_line(line, max(100, width() - 9))}", "dim"))
+        for line in grounds(commit, quotes, room):
+            out(style(f"         {one_line(line, max(100, terminal.width() - 9))}", "dim"))
 
 
 def quotes_of(config: Config) -> Quotes:
@@ -206,7 +190,7 @@ def _diff(args: argparse.Namespace, _: MemoryStore, history: MemoryHistory) -> N
         out_json({"commit": commit, "diffs": dict(zip(paths, diffs, strict=True))})
         return
     for text in diffs:
-        print_diff(text)
+        terminal.print_diff(text)
 
 
 def _blame(args: argparse.Namespace, store: MemoryStore, history: MemoryHistory) -> None:
@@ -237,21 +221,20 @@ def _blame(args: argparse.Namespace, store: MemoryStore, history: MemoryHistory)
 def _undo(args: argparse.Namespace, store: MemoryStore, history: MemoryHistory) -> None:
     commit = history.named(args.commit) if args.commit else history.last_change()
     if commit is None:
-        note(
-            "There is no change made through Lamina left to undo. `lamina memory log` lists all "
-            "changes; give the id of one made outside to undo it."
-        )
+        none = "There is no change made through Lamina left to undo. `lamina memory log` lists all"
+        note(f"{none} changes; give the id of one made outside to undo it.")
         return
-    if commit.writer == "outside" and not args.quiet and not args.json:
-        note(f"{commit.id[:8]} was not made through Lamina. {announced(history.effect(commit))}")
+    if commit.writer == "outside" and not args.json:
+        effect = announced(history.effect(commit))
+        hint(args, f"{commit.id[:8]} was not made through Lamina. {effect}")
     paths, redo = undone(store, history, commit)
     if args.json:
         out_json({"undone": commit.id, "paths": paths, "redo": redo})
         return
-    done = ", ".join(harmless(path) for path in paths) or "none of it was left"
+    done = ", ".join(map(harmless, paths)) or "none of it was left"
     out(f"Undone {commit.id[:8]} ({one_line(commit.subject, 60)}): {done}.")
-    if redo and not args.quiet:
-        note(f"{command(args, f'memory undo {redo}')} redoes it.")
+    if redo:
+        hint(args, f"{command(args, f'memory undo {redo}')} redoes it.")
 
 
 def undone(store: MemoryStore, history: MemoryHistory, commit: Commit) -> tuple[list[str], str]:
@@ -282,7 +265,7 @@ def _listed(paths: Sequence[str], most: int = 10) -> str:
 def _restore(args: argparse.Namespace, _: MemoryStore, history: MemoryHistory) -> None:
     path = args.path if args.path.endswith(".md") else f"{args.path}.md"
     outcome = history.restore(path, args.commit)
-    out_result(picked(outcome, "path changed"), outcome.sentence, as_json=args.json)
+    terminal.out_result(picked(outcome, "path changed"), outcome.sentence, as_json=args.json)
 
 
 VERBS = {"log": _log, "diff": _diff, "blame": _blame, "undo": _undo, "restore": _restore}
@@ -299,9 +282,6 @@ def as_json(commit: Commit) -> dict[str, object]:
     return {**about, "messages": commit.entries, **picked(commit, "origin reason")}
 
 
-# ---- the inbox
-
-
 def add_inbox(verbs: Any) -> None:
     inbox = add_verb(verbs, "inbox", "show what is waiting for review; accept, edit or reject it")
     actions, about = ("show", "accept", "edit", "reject"), "what to do (show)"
@@ -315,8 +295,7 @@ def review(args: argparse.Namespace, store: MemoryStore) -> int | None:
     items = _items(args, store)
     if args.action == "show":
         return _show_inbox(args, store, items)
-    done: list[dict[str, object]] = []
-    code = 0
+    done, code = list[dict[str, Any]](), 0
     for item in items:
         try:
             done.append({"id": item.id, "path": item.proposal.path, **_do(args, store, item)})
@@ -331,12 +310,11 @@ def review(args: argparse.Namespace, store: MemoryStore) -> int | None:
         note("The inbox is empty.")
     for row in done:
         if "failed" in row:
-            note(f"lamina: {harmless(str(row['path']))}: {harmless(str(row['failed']))}")
+            note(f"lamina: {harmless(row['path'])}: {harmless(row['failed'])}")
         else:
-            out(f"{str(row['done']).capitalize()}: {harmless(str(row['path']))}")
-            warnings = cast("list[str]", row.get("warnings", []))
-            for warning in () if args.quiet else warnings:
-                note(harmless(warning))
+            out(f"{row['done'].capitalize()}: {harmless(row['path'])}")
+            for warning in row.get("warnings", ()):
+                hint(args, harmless(warning))
     return code
 
 
@@ -350,35 +328,28 @@ def _items(args: argparse.Namespace, store: MemoryStore) -> list[InboxItem]:
     raise UsageError(f"Say which: `lamina memory inbox {args.action} ID`, or --all.")
 
 
-def _do(args: argparse.Namespace, store: MemoryStore, item: InboxItem) -> dict[str, object]:
+def _do(args: argparse.Namespace, store: MemoryStore, item: InboxItem) -> dict[str, Any]:
     if args.action == "reject":
         store.reject(item.id)
         return {"done": "rejected"}
-    if args.action == "edit":
-        proposed = store.proposed_content(item).decode("utf-8", "surrogateescape")
-        text = edited_text(proposed)
-        with kept_if_refused(text):
-            outcome = store.accept(
-                item.id,
-                edited=text.encode("utf-8", "surrogateescape"),
-                allow_secret=args.allow_secret,
-            )
-    else:
+    if args.action == "accept":
         outcome = store.accept(item.id, allow_secret=args.allow_secret)
+    else:
+        text = edited_text(store.proposed_content(item).decode("utf-8", "surrogateescape"))
+        edited = text.encode("utf-8", "surrogateescape")
+        with kept_if_refused(text):
+            outcome = store.accept(item.id, edited=edited, allow_secret=args.allow_secret)
     return {"done": "accepted", "warnings": list(outcome.warnings)}
+
+
+def _item_json(item: InboxItem, store: MemoryStore) -> dict[str, Any]:
+    about = picked(item, "id when") | picked(item.proposal, "path writer")
+    return {**about, **picked(item, "reason warnings update_of"), "diff": store.inbox_diff(item)}
 
 
 def _show_inbox(args: argparse.Namespace, store: MemoryStore, items: list[InboxItem]) -> None:
     if args.json:
-        out_json(
-            [
-                picked(item, "id when")
-                | picked(item.proposal, "path writer")
-                | picked(item, "reason warnings update_of")
-                | {"diff": store.inbox_diff(item)}
-                for item in items
-            ]
-        )
+        out_json([_item_json(item, store) for item in items])
         return
     if not items:
         note("The inbox is empty.")
@@ -388,13 +359,9 @@ def _show_inbox(args: argparse.Namespace, store: MemoryStore, items: list[InboxI
         out(harmless(item.reason))
         for warning in item.warnings:
             out(style(harmless(warning), "yellow"))
-        print_diff(store.inbox_diff(item))
+        terminal.print_diff(store.inbox_diff(item))
         out()
-    if not args.quiet:
-        note("`lamina memory inbox accept ID`, `edit ID`, `reject ID`, or --all.")
-
-
-# ---- the editor
+    hint(args, "`lamina memory inbox accept ID`, `edit ID`, `reject ID`, or --all.")
 
 
 def edited_text(text: str) -> str:

@@ -9,23 +9,11 @@ import argparse
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lamina.cli.options import add_verb, count, flag, optional
-from lamina.cli.terminal import (
-    Progress,
-    fitted,
-    harmless,
-    note,
-    one_line,
-    out,
-    out_json,
-    picked,
-    plural,
-    style,
-    table_lines,
-)
+from lamina.cli import terminal
+from lamina.cli.options import add_verb, count, flag, hint, optional
+from lamina.cli.terminal import harmless, note, one_line, out, out_json, picked, plural, style
 from lamina.errors import MemoryStoreError, UsageError
 from lamina.memories import Memory
 
@@ -48,12 +36,8 @@ def add_search(verbs: Any) -> argparse.ArgumentParser:
 
 def add_why(verbs: Any) -> None:
     verb = add_verb(verbs, "why", "say why memories were recalled, or where one comes from")
-    optional(
-        verb,
-        "session",
-        "a session's id or a prefix of it (the last), or a memory's name",
-        "SESSION | MEMORY",
-    )
+    of = "a session's id or a prefix of it (the last), or a memory's name"
+    optional(verb, "session", of, "SESSION | MEMORY")
     verb.add_argument("--turn", type=int, metavar="N", help="only for the N-th message you typed")
 
 
@@ -70,31 +54,25 @@ def search(args: argparse.Namespace, store: MemoryStore) -> None:
     words = " ".join(args.words)
     if not words.strip():
         raise UsageError("Give a word to search for: lamina memory search deploy")
-    index, line = MemoryIndex(store), Progress("Reading memories", quiet=args.quiet or args.json)
-    index.progress = line
+    index = MemoryIndex(store)
+    index.progress = line = terminal.Progress("Reading memories", quiet=args.quiet or args.json)
     found = fitting(index, words, args.number, time.time())
     line.clear()
     likely = chances([match for match, _ in found])
     whose = sources(store) if found else {}
+    hits = [
+        (match, memory, chance, whose.get(memory.path, ""))
+        for (match, memory), chance in zip(found, likely, strict=True)
+    ]
     if args.json:
-        out_json(
-            [
-                {**_found_json(match, memory, chance), "source": whose.get(memory.path, "")}
-                for (match, memory), chance in zip(found, likely, strict=True)
-            ]
-        )
+        out_json([_found_json(*hit) for hit in hits])
     elif found:
-        rows = [
-            [
-                f"{chance:.0%}",
-                memory.type or "-",
-                harmless(memory.path),
-                _by_whom(whose.get(memory.path, "")) + told_as(memory, memory.body),
-            ]
-            for (_, memory), chance in zip(found, likely, strict=True)
-        ]
-        heading = ["chance", "type", "file", "what"]
-        out(fitted(rows, heading, gives_way=(1, 0), cut=3))
+        rows: list[list[str]] = []
+        for _, memory, chance, source in hits:
+            told = told_as(memory, memory.body)
+            told = f"{source}: {told}" if source.startswith("teammate ") else told
+            rows.append([f"{chance:.0%}", memory.type or "-", harmless(memory.path), told])
+        out(terminal.fitted(rows, ["chance", "type", "file", "what"], gives_way=(1, 0), cut=3))
     else:
         note("Nothing found.")
 
@@ -105,24 +83,13 @@ def told_as(memory: Memory, otherwise: str) -> str:
     return f"quoted from {memory.quoted}: {told}" if memory.quoted else told
 
 
-def _by_whom(source: str) -> str:
-    return f"{source}: " if source.startswith("teammate ") else ""
-
-
-def _found_json(match: Match, memory: Memory, chance: float) -> dict[str, Any]:
+def _found_json(match: Match, memory: Memory, chance: float, source: str) -> dict[str, Any]:
     from lamina.cli.memory import as_json
 
+    figures = {"score": match.score, "confidence": match.confidence, "chance": chance}
+    told: dict[str, Any] = {name: round(value, 3) for name, value in figures.items()}
     parts = {name: round(value, 3) for name, value in match.parts.items() if value}
-    return {
-        "score": round(match.score, 3),
-        "confidence": round(match.confidence, 3),
-        "chance": round(chance, 3),
-        "parts": parts,
-        **as_json(memory),
-    }
-
-
-# ---- why
+    return {**told, "parts": parts, **as_json(memory), "source": source}
 
 
 def why(args: argparse.Namespace, config: Config) -> None:
@@ -149,10 +116,8 @@ def why(args: argparse.Namespace, config: Config) -> None:
     if args.turn is not None:
         typed = turns_of(entries)
         if not 1 <= args.turn <= typed:
-            raise UsageError(
-                f"There is no message {args.turn} in session {file.stem[:8]}: it has "
-                f"{plural(typed, 'typed message')}."
-            )
+            wrong = f"There is no message {args.turn} in session {file.stem[:8]}"
+            raise UsageError(f"{wrong}: it has {plural(typed, 'typed message')}.")
         found = [one for one in found if one.turn == args.turn]
     if args.json:
         out_json([one.to_json() for one in found])
@@ -173,20 +138,11 @@ def show_recalls(found: Sequence[RecallRecord]) -> None:
             out(harmless(line))
 
 
-# ---- audit
-
-
-def audit(
-    args: argparse.Namespace,
-    store: MemoryStore,
-    *,
-    with_index: bool = True,
-    project: Path | None = None,
-) -> int:
+def audit(args: argparse.Namespace, store: MemoryStore, config: Config) -> int:
     """0: nothing is wrong, or all of it was repaired; 1: something is left for a person to look at."""
     from lamina.memory import repair
 
-    look = auditor(store, with_index=with_index, project=project)
+    look = auditor(store, config)
     found, steps = look()
     done: Sequence[Repaired] = ()
     if args.fix and steps:
@@ -195,15 +151,13 @@ def audit(
     if args.json:
         out_json(_audit_json(found, steps, done))
     else:
-        _show_audit(found, steps, done, fixing=args.fix, quiet=args.quiet)
+        _show_audit(args, found, steps, done)
         if unread := len(store.stamps()) - found.checked:
             note(f"Not looked at: {plural(unread, 'file')} that could not be read.")
     return 1 if found.faults else 0
 
 
-def auditor(
-    store: MemoryStore, *, with_index: bool, project: Path | None
-) -> Callable[[], tuple[Audit, Sequence[Step]]]:
+def auditor(store: MemoryStore, config: Config) -> Callable[[], tuple[Audit, Sequence[Step]]]:
     """Looks the memories over: what is wrong, and what can be repaired without a reader."""
     from lamina.memory import look_over
     from lamina.recall.memory_index import USES_FILE, load_uses
@@ -213,14 +167,14 @@ def auditor(
         look_over,
         store,
         time.time(),
-        with_index=with_index,
+        with_index=config.bool("memory.index"),
         last_used={path: use.last for path, use in uses.items()},
-        exists=(lambda name: (project / name).exists()) if project else None,
+        exists=lambda name: (config.project / name).exists(),
     )
 
 
 def _show_audit(
-    found: Audit, steps: Sequence[Step], done: Sequence[Repaired], *, fixing: bool, quiet: bool
+    args: argparse.Namespace, found: Audit, steps: Sequence[Step], done: Sequence[Repaired]
 ) -> None:
     for item in done:
         what = f"{item.step.action.replace('_', ' ')} {harmless(item.step.path)}"
@@ -228,26 +182,22 @@ def _show_audit(
             note(f"not repaired: {what}: {harmless(item.failure)}")
         else:
             out(f"{style('repaired', 'green')}  {what}: {harmless(item.step.reason)}")
-    rows = [
-        [
-            fault.kind + ("?" if fault.doubtful else ""),
-            one_line(fault.path, 250),
-            one_line(fault.reason, 1000),
-        ]
-        for fault in found.faults
-    ]
-    for line in table_lines(rows):
+    rows: list[list[str]] = []
+    for fault in found.faults:
+        kind = fault.kind + ("?" if fault.doubtful else "")
+        rows.append([kind, one_line(fault.path, 250), one_line(fault.reason, 1000)])
+    for line in terminal.table_lines(rows):
         out(line)
     counts = ", ".join(f"{kind} {count}" for kind, count in found.counts.items() if count)
     checked = plural(found.checked, "memory", "memories")
     out(style(f"{checked} checked: {counts or 'nothing wrong'}", "dim"))
-    if found.counts["secret"] and not quiet:
-        note("Change a secret where it is used; then run `lamina memory forget FILE --purge`.")
-    if steps and not fixing and not quiet:
-        note(
-            f"`lamina memory audit --fix` would make {plural(len(steps), 'repair')}; a ? marks what "
-            "is for you to judge."
+    if found.counts["secret"]:
+        hint(
+            args, "Change a secret where it is used; then run `lamina memory forget FILE --purge`."
         )
+    if steps and not args.fix:
+        would = f"`lamina memory audit --fix` would make {plural(len(steps), 'repair')}"
+        hint(args, f"{would}; a ? marks what is for you to judge.")
 
 
 def _audit_json(found: Audit, steps: Sequence[Step], done: Sequence[Repaired]) -> dict[str, object]:

@@ -10,12 +10,13 @@ import argparse
 import json
 import os
 import secrets
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from lamina.cli.options import add_verb, command, flag
+from lamina.cli.options import add_verb, command, flag, hint
 from lamina.cli.terminal import harmless, note, out_decisions, out_json, out_result, plural
 from lamina.config import Config
 from lamina.errors import GateRefused, InboxFull, LaminaError, SaidAlready, UsageError
@@ -42,13 +43,11 @@ def add_verbs(verbs: Any) -> None:
     flag(taking, "--undo", "undo the last import")
     export = add_verb(verbs, "export", "print every memory, or write them for another program")
     export.add_argument("-o", "--output", metavar="FILE", help="write here; for `folder`, a folder")
-    export.add_argument(
-        "--to",
-        choices=_FORMS,
-        default="json",
-        help="json; mem0: a list of {memory}; agents: a section for AGENTS.md; folder: Markdown "
-        "files as Claude Code keeps them",
+    forms = (
+        "json; mem0: a list of {memory}; agents: a section for AGENTS.md; folder: Markdown files "
     )
+    forms += "as Claude Code keeps them"
+    export.add_argument("--to", choices=_FORMS, default="json", help=forms)
 
 
 # ---- import
@@ -68,8 +67,7 @@ class Found:
 
 def take_over(args: argparse.Namespace, config: Config, store: MemoryStore) -> None:
     if args.undo:
-        _undo(args, store)
-        return
+        return _undo(args, store)
     if not args.source:
         raise UsageError("Say what to import: a folder, a file, or `claude`. See --help.")
     claude = args.source == "claude"
@@ -82,24 +80,18 @@ def take_over(args: argparse.Namespace, config: Config, store: MemoryStore) -> N
     mark = f"{_MARK}{secrets.token_hex(4)} from {source.name}"
     rows = [_take(args, store, one, args.type or otherwise, mark) for one in found]
     if args.json:
-        out_json(rows)
-        return
+        return out_json(rows)
     out_decisions(rows, 50)
-    if not args.quiet:
-        _remark(args, rows)
-
-
-def _remark(args: argparse.Namespace, rows: Sequence[dict[str, str]]) -> None:
-    saved = sum(row["decision"] == "accept" for row in rows)
-    waiting = sum(row["decision"] == "inbox" for row in rows)
     if args.dry_run:
-        note("Nothing was written. Leave out --dry-run to import.")
-        return
-    if saved:
+        return hint(args, "Nothing was written. Leave out --dry-run to import.")
+    became = Counter(row["decision"] for row in rows)
+    if saved := became["accept"]:
         undo = command(args, "memory import --undo")
-        note(f"{plural(saved, 'memory', 'memories')} imported. {undo} removes them again.")
-    if waiting:
-        note(f"{waiting} waiting for review: `lamina memory inbox`. --mine vouches for all.")
+        many = plural(saved, "memory", "memories")
+        hint(args, f"{many} imported. {undo} removes them again.")
+    if waiting := became["inbox"]:
+        hint(args, f"{waiting} waiting for review: `lamina memory inbox`. --mine vouches for all.")
+    return None
 
 
 def _take(
@@ -153,13 +145,9 @@ def _outcome(
 
 def _same(store: MemoryStore, proposal: Proposal) -> str:
     """The memory that says the same word for word, "" if none does."""
-    wanted = " ".join(proposal.body.split())
-    for one in store.list():
-        if one.size < 4 * len(proposal.body) + 4_096:
-            body = " ".join(store.read(one.path).body.split())
-            if body == wanted:
-                return one.path
-    return ""
+    wanted = proposal.body.split()
+    near = [one.path for one in store.list() if one.size < 4 * len(proposal.body) + 4_096]
+    return next((path for path in near if store.read(path).body.split() == wanted), "")
 
 
 def _undo(args: argparse.Namespace, store: MemoryStore) -> None:
@@ -299,16 +287,12 @@ def _sections(text: str) -> Iterator[Found]:
     yield from taken()
 
 
-# ---- export
-
-
 def export(args: argparse.Namespace, store: MemoryStore) -> None:
     from lamina.cli.memory import as_json
 
     memories = [store.read(one.path) for one in store.list()]
     if args.to == "folder":
-        _write_folder(args, store)
-        return
+        return _write_folder(args, store)
     if args.to in ("agents", "mem0"):  # neither form can mark a quotation
         for one in memories:
             if one.quoted:
@@ -329,18 +313,15 @@ def export(args: argparse.Namespace, store: MemoryStore) -> None:
             ]
         text = json.dumps(value, ensure_ascii=False, indent=2) + "\n"
         if not args.output:
-            out_json(value)
-            return
+            return out_json(value)
     if not args.output:
-        out_result(text, harmless(text.rstrip("\n")), as_json=args.json)
-        return
+        return out_result(text, harmless(text.rstrip("\n")), as_json=args.json)
     file = Path(args.output).expanduser()
     if args.to == "agents" and file.is_file() and file.stat().st_size:
         raise UsageError(f"{file} holds something already. Add the section with >> instead of -o.")
     with failing_as(UsageError, f"Can't write {file}"):
         file.write_text(text, "utf-8")
-    if not args.quiet:
-        note(f"{plural(len(memories), 'memory', 'memories')} written to {file}.")
+    return hint(args, f"{plural(len(memories), 'memory', 'memories')} written to {file}.")
 
 
 def _write_folder(args: argparse.Namespace, store: MemoryStore) -> None:
@@ -355,5 +336,4 @@ def _write_folder(args: argparse.Namespace, store: MemoryStore) -> None:
             if content is not None:
                 (folder / path).parent.mkdir(parents=True, exist_ok=True)
                 (folder / path).write_bytes(content)
-    if not args.quiet:
-        note(f"{plural(len(paths), 'memory', 'memories')} written to {folder}.")
+    hint(args, f"{plural(len(paths), 'memory', 'memories')} written to {folder}.")

@@ -9,24 +9,17 @@ import argparse
 import math
 import re
 import shlex
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from lamina.cli.terminal import note
 from lamina.errors import UsageError
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from lamina.config import Config
+    from lamina.messages import Json
 
 # With their defaults: parsers suppress their own, so that an option counts before and after a command.
-COMMON: Mapping[str, Any] = {
-    "home": None,
-    "project": ".",
-    "json": False,
-    "claude": False,
-    "quiet": False,
-}
+COMMON: Json = {"home": None, "project": ".", "json": False, "claude": False, "quiet": False}
 
 
 class _Help(argparse.RawDescriptionHelpFormatter):
@@ -116,6 +109,12 @@ def command(args: argparse.Namespace, words: str) -> str:
     return f"`{' '.join(['lamina', words, *options])}`"
 
 
+def hint(args: argparse.Namespace, text: str) -> None:
+    """A remark that --quiet leaves out."""
+    if not args.quiet:
+        note(text)
+
+
 def config_of(args: argparse.Namespace, **overrides: Any) -> Config:
     """The settings for a command's options. Imported here: `--version` needs none of it."""
     from lamina.config import load
@@ -130,9 +129,6 @@ def config_of(args: argparse.Namespace, **overrides: Any) -> Config:
             why = f"There is no directory {args.project}. --project takes the project's directory."
             raise UsageError(why)
     return config
-
-
-# ---- numbers and times
 
 
 def count(word: str) -> int:
@@ -153,11 +149,9 @@ _UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
 def add_times(parser: argparse.ArgumentParser) -> None:
     """`--since` and `--until`."""
-    begins, ends = (
-        "from then on: 2026-11-01, 12h, 3d, 2w, yesterday",
-        "up to then, that day included",
-    )
+    begins = "from then on: 2026-11-01, 12h, 3d, 2w, yesterday"
     option(parser, "--since TIME", begins, type=since, default=-math.inf)
+    ends = "up to then, that day included"
     option(parser, "--until TIME", ends, type=until, default=math.inf)
 
 
@@ -183,19 +177,13 @@ def _moment(words: str) -> tuple[float, float]:
             return then.timestamp(), then.timestamp()
         if word in ("today", "yesterday"):
             day = now.replace(hour=0, minute=0, second=0, microsecond=0)
-            return _day(day - timedelta(days=word == "yesterday"))
-        then = datetime.fromisoformat(words.strip())
-        if len(word) <= len("2026-11-01"):
-            return _day(then)
-        return then.timestamp(), then.timestamp()
+            then, whole = day - timedelta(days=word == "yesterday"), True
+        else:
+            then = datetime.fromisoformat(words.strip())
+            whole = len(word) <= len("2026-11-01")
+        last = then.replace(tzinfo=None) + timedelta(days=1, microseconds=-1) if whole else then
+        return then.timestamp(), last.timestamp()
     except (ValueError, OverflowError):
         raise argparse.ArgumentTypeError(
             f"{words!r} is not a time; write 2026-11-01, 2026-11-01T14:30, 12h, 3d, 2w, today or yesterday"
         ) from None
-
-
-def _day(begins: datetime) -> tuple[float, float]:
-    from datetime import timedelta
-
-    ends = begins.replace(tzinfo=None) + timedelta(days=1, microseconds=-1)
-    return begins.timestamp(), ends.timestamp()

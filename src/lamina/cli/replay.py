@@ -18,20 +18,9 @@ from pathlib import Path, PurePath
 from tempfile import TemporaryDirectory
 
 from lamina.cache.prices import money_text
-from lamina.cli.options import config_of, flag, option
-from lamina.cli.terminal import (
-    StatusLine,
-    fitted,
-    harmless,
-    note,
-    one_line,
-    out,
-    out_json,
-    plural,
-    style,
-    width,
-    wrapped,
-)
+from lamina.cli import terminal
+from lamina.cli.options import config_of, flag, hint, option
+from lamina.cli.terminal import StatusLine, harmless, note, one_line, plural, style, width, wrapped
 from lamina.config import Config
 from lamina.errors import LaminaError, TranscriptError, UsageError
 from lamina.ledger.places import failing_as
@@ -67,11 +56,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     window = "the model's context window, in tokens (200000)"
     option(parser, "--window N", window, type=int, default=200_000)
     option(parser, "--model M", "use this model's prices and limits", default="")
-    flag(
-        parser,
-        "--uncut",
-        "undo the recording's own compactions, so that every policy starts from the whole history",
+    whole = (
+        "undo the recording's own compactions, so that every policy starts from the whole history"
     )
+    flag(parser, "--uncut", whole)
     option(parser, "--html FILE", "write a report with charts")
 
 
@@ -86,21 +74,17 @@ def run(args: argparse.Namespace) -> None:
         args.piped = _piped(open_files) if PIPED in args.paths else None
         results = _results(list(_files(args.paths, args.piped, args.quiet)), names, args, config)
     for line in () if args.json else _lines(results, quiet=args.quiet):
-        out(line)
+        terminal.out(line)
     if args.html:
         from lamina.replay.report import render_report
 
         with failing_as(LaminaError, f"Can't write the report to {args.html}"):
             Path(args.html).write_text(render_report(results), "utf-8")
-        if not args.quiet:
-            note(f"The report is in {args.html}.")
+        hint(args, f"The report is in {args.html}.")
 
 
 def _results(
-    files: Sequence[tuple[Path, bool]],
-    names: Sequence[str],
-    args: argparse.Namespace,
-    config: Config,
+    files: Sequence[tuple[Path, bool]], names: list[str], args: argparse.Namespace, config: Config
 ) -> list[ReplayResult]:
     progress = StatusLine(quiet=args.quiet)
     results: list[ReplayResult] = []
@@ -119,7 +103,7 @@ def _results(
         progress.clear()
         results.append(result)
         if args.json:
-            out_json(report_json(result))
+            terminal.out_json(report_json(result))
             sys.stdout.flush()
     if not files:
         raise UsageError("None of these folders holds a transcript (*.jsonl, *.json, *.traj).")
@@ -141,14 +125,12 @@ def _piped(open_files: ExitStack) -> Path:
 
 def _check_place(path: Path) -> None:
     """If the report can't be written, say so before the work and not after it."""
-    wrong = 0
-    if path.is_dir():
-        wrong = errno.EISDIR
-    elif not path.parent.is_dir():
-        wrong = errno.ENOENT
-    elif not os.access(path if path.exists() else path.parent, os.W_OK):
-        wrong = errno.EACCES
-    if wrong:
+    wrongs = {
+        errno.EISDIR: path.is_dir(),
+        errno.ENOENT: not path.parent.is_dir(),
+        errno.EACCES: not os.access(path if path.exists() else path.parent, os.W_OK),
+    }
+    if wrong := next((code for code, is_so in wrongs.items() if is_so), 0):
         raise LaminaError(f"Can't write the report to {path}: {os.strerror(wrong)}.")
 
 
@@ -259,7 +241,7 @@ def _indented(policies: Sequence[PolicyResult]) -> Iterator[str]:
     plain = compared_with(policies)
     rows = [_row(policy, plain) for policy in policies]
     kept = [at for at in range(len(HEADING)) if HEADING[at] or any(row[at] for row in rows)]
-    shown = fitted(
+    shown = terminal.fitted(
         [[row[at] for at in kept] for row in rows],
         [HEADING[at] for at in kept],
         width() - 2,
@@ -282,13 +264,9 @@ def _indented(policies: Sequence[PolicyResult]) -> Iterator[str]:
 
 def _row(policy: PolicyResult, plain: PolicyResult | None) -> list[str]:
     usage, rereads = policy.usage, policy.rereads
-    change = ""
-    if plain is not None and policy is not plain and plain.cost:
-        share = policy.cost / plain.cost - 1
-        change = f"{share:+.1%}"
-    aside = (
-        policy.background.values()
-    )  # calls beside the conversation; what they cost is in the sum
+    base = plain.cost if plain is not None and policy is not plain else 0.0
+    change = f"{policy.cost / base - 1:+.1%}" if base else ""
+    aside = policy.background.values()  # calls beside the conversation; their cost is in the sum
     calls, dollars = sum(calls for calls, _ in aside), sum(dollars for _, dollars in aside)
     again = f"{len(rereads)} ({tokens_text(sum(r.tokens for r in rereads))})" if rereads else "0"
     return [

@@ -15,7 +15,7 @@ from typing import Any
 import anyio
 
 from lamina.cli import sessions_search, transcript
-from lamina.cli.options import add_verb, choose_model, config_of, flag, option, optional
+from lamina.cli.options import add_verb, choose_model, config_of, flag, hint, option, optional
 from lamina.cli.terminal import fitted, harmless, note, out, out_bytes, out_json, out_result, picked
 from lamina.config import Config
 from lamina.errors import LaminaError, UsageError
@@ -43,11 +43,8 @@ lamina sessions undo-compact 3f2a        as it was before the last compaction
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    verbs = parser.add_subparsers(
-        dest="verb",
-        metavar="list | show | grep | search | compact | expand | undo-compact",
-        required=True,
-    )
+    names = "list | show | grep | search | compact | expand | undo-compact"
+    verbs = parser.add_subparsers(dest="verb", metavar=names, required=True)
     listing = add_verb(verbs, "list", "list sessions, newest first")
     listing.add_argument("-n", "--number", type=int, default=20, help="how many (20); 0: all")
     show = add_verb(verbs, "show", "print a session as a conversation, or one whole tool result")
@@ -95,20 +92,15 @@ def others(
     """What other coding agents said in this project, or in all, in our own form: copies of their
     records, and what went through a gateway or a wrapped client and is in no such record (`doubles`:
     and what is)."""
-    from lamina.replay.agent_sessions import (
-        AGENTS,
-        copies,
-    )  # commands that find one of ours need none
+    from lamina.replay.agent_sessions import AGENTS, copies  # to find one of ours needs none
 
     agents = [one for one in AGENTS if one not in without]
     made, late, unread = copies(config, agents, everywhere=everywhere, seconds=seconds)
     if not quiet:
         _tell(late, unread)
-    if everywhere:
-        passed = [*(config.own_home / "projects").glob("*/conversations/*.jsonl")]
-    else:
-        here = find_project_folder(config.own_home, config.project)
-        passed = [*here.glob("conversations/*.jsonl")]
+    here = find_project_folder(config.own_home, config.project)
+    folders = (config.own_home / "projects").glob("*") if everywhere else [here]
+    passed = [one for folder in folders for one in folder.glob("conversations/*.jsonl")]
     return [*made, *(passed if doubles else transcript.not_among(passed, made))]
 
 
@@ -120,9 +112,8 @@ def _tell(late: int, unread: Sequence[str]) -> None:
         alike.setdefault(why.partition(": ")[2], []).append(why)
     for first, *more in alike.values():
         many = f" ({len(more)} more like it)" if more else ""
-        note(
-            f"lamina: Not read: {harmless(first.rstrip('.'))}{many}. A newer Lamina may know this form."
-        )
+        what = f"{harmless(first.rstrip('.'))}{many}"
+        note(f"lamina: Not read: {what}. A newer Lamina may know this form.")
 
 
 def changed(file: Path) -> int:
@@ -140,9 +131,8 @@ def find(config: Config, *, everywhere: bool = False) -> list[Path]:
         else:
             folders = [find_project_folder(config.own_home, config.project)]
         times: dict[Path, int] = {}
-        for file in (
-            one for folder in folders if folder.is_dir() for one in folder.glob("*.jsonl")
-        ):
+        files = (one for folder in folders if folder.is_dir() for one in folder.glob("*.jsonl"))
+        for file in files:
             with suppress(FileNotFoundError):  # deleted meanwhile: the others are still there
                 stat = file.stat()
                 if S_ISREG(stat.st_mode):  # a pipe would never end
@@ -151,9 +141,8 @@ def find(config: Config, *, everywhere: bool = False) -> list[Path]:
     except FileNotFoundError:
         return []
     except OSError as error:
-        raise LaminaError(
-            f"Can't list the sessions in {config.own_home}: {error.strerror}."
-        ) from error
+        where = f"Can't list the sessions in {config.own_home}"
+        raise LaminaError(f"{where}: {error.strerror}.") from error
 
 
 def choose(files: list[Path], beginning: str) -> Path:
@@ -172,7 +161,7 @@ def choose(files: list[Path], beginning: str) -> Path:
 
 
 def _list(args: argparse.Namespace, files: list[Path]) -> None:
-    shown = files[: args.number] if args.number else files
+    shown = files[: args.number or None]
     rows = _under_parents([transcript.summary(file) for file in shown])
     if args.json:
         out_json(rows)
@@ -183,7 +172,7 @@ def _list(args: argparse.Namespace, files: list[Path]) -> None:
     names = {row["id"] for row in rows}
     cells = [
         [
-            harmless(_short(row["id"])),
+            harmless(row["id"][: 12 if row["id"].startswith("ses_") else 8]),  # theirs begin alike
             row["agent"],
             row["changed"][:16].replace("T", " "),
             str(row["messages"]),
@@ -193,8 +182,8 @@ def _list(args: argparse.Namespace, files: list[Path]) -> None:
     ]
     heading = ["session", "agent", "last change", "messages", "begins with"]
     out(fitted(cells, heading, gives_way=(3, 2), cut=4))
-    if len(files) > len(shown) and not args.quiet:
-        note(f"{len(files) - len(shown)} more; `-n 0` shows all.")
+    if len(files) > len(shown):
+        hint(args, f"{len(files) - len(shown)} more; `-n 0` shows all.")
 
 
 def _under_parents(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -208,11 +197,6 @@ def _under_parents(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
         found.append(waiting.pop())
         waiting += below.pop(found[-1]["id"], [])[::-1]
     return found
-
-
-def _short(session: str) -> str:
-    """Enough of an id to name it by: 8 characters, or more where all ids begin alike."""
-    return session[:12] if session.startswith("ses_") else session[:8]
 
 
 def _show(args: argparse.Namespace, file: Path) -> None:
@@ -231,15 +215,11 @@ def _show(args: argparse.Namespace, file: Path) -> None:
         note(f"lamina: {file.name}, {problem} was skipped.")
     if args.json:
         out_json({"id": file.stem, "file": str(file), "entries": session.entries})
-        return
-    transcript.show(session.entries)
+    else:
+        transcript.show(session.entries)
 
 
-# ---- folding
-
-
-def _add_folding(verbs: argparse._SubParsersAction[Any]) -> None:  # pyright: ignore[reportPrivateUsage]
-    """The verbs below `lamina sessions`."""
+def _add_folding(verbs: Any) -> None:
     compact = add_verb(verbs, "compact", "replace a session's messages by a summary")
     compact.add_argument("--instructions", default="", help="what the summary should stress")
     part = compact.add_mutually_exclusive_group()
@@ -281,10 +261,8 @@ def compaction_sentence(done: Any) -> str:
     if done.source == "cut":
         return "One message was too large for the window; its beginning and end are shown now."
     made = {"notes": "from the notes", "model": "with the model", "local": "from the record"}
-    return (
-        f"Compacted {made[done.source]}: {done.tokens_before:,} → {done.tokens_after:,} tokens, "
-        f"{done.score:.0%} of the probed facts kept."
-    )
+    shrank = f"{done.tokens_before:,} → {done.tokens_after:,} tokens"
+    return f"Compacted {made[done.source]}: {shrank}, {done.score:.0%} of the probed facts kept."
 
 
 def _expand(args: argparse.Namespace, file: Path) -> None:

@@ -13,17 +13,9 @@ from typing import Any, cast
 
 from lamina.cli.options import config_of, flag
 from lamina.cli.terminal import note, out, out_json, picked, style
-from lamina.config import (
-    BY_NAME,
-    MANAGED,
-    SETTINGS,
-    Config,
-    Setting,
-    absolute,
-    find_home,
-    settings_files,
-)
+from lamina.config import BY_NAME, MANAGED, SETTINGS, Config, Setting, absolute, find_home
 from lamina.config.layers import Source, SourceKind, accept, known, parsed, read_small
+from lamina.config.load import settings_files
 from lamina.errors import SettingsError, StorageError, UsageError
 from lamina.ledger.places import failing_as, make_private, replace_file
 
@@ -66,9 +58,6 @@ def run(args: argparse.Namespace) -> None:
             raise UsageError(
                 "That is not how this command is used. Give a KEY, `set KEY VALUE`, `unset KEY` or `path`."
             )
-
-
-# ---- showing
 
 
 def _show(args: argparse.Namespace, name: str) -> None:
@@ -121,37 +110,31 @@ def as_text(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-# ---- changing
-
-
 def _set(args: argparse.Namespace, name: str, text: str) -> None:
-    setting = known(name)
-    kind: SourceKind = args.file or "user"
+    setting, kind = known(name), args.file or "user"
     path = _files(args)[kind]
     value = parsed(setting, text, "the command")
     accept(setting, value, Source(kind, str(path)), str(path))
     if kind == "user":
         make_private(path.parent)
     change(path, name, value)
-    if not args.quiet:
-        out(f"{name} = {as_text(value)} in {path}")
-    _check_effect(args, name, kind)
+    _check_effect(args, name, kind, f"{name} = {as_text(value)} in {path}")
 
 
 def _unset(args: argparse.Namespace, name: str) -> None:
-    kind: SourceKind = args.file or "user"
+    kind = args.file or "user"
     path = _files(args)[kind]
     if not remove(path, name):
         raise UsageError(
             f"{name} is not set in {path}. `lamina settings --explain` says where it is."
         )
+    _check_effect(args, name, kind, f"{name} is no longer set in {path}")
+
+
+def _check_effect(args: argparse.Namespace, name: str, kind: SourceKind, done: str) -> None:
+    """Say what was done, and if it has no effect, or if settings still can't be read."""
     if not args.quiet:
-        out(f"{name} is no longer set in {path}")
-    _check_effect(args, name, kind)
-
-
-def _check_effect(args: argparse.Namespace, name: str, kind: SourceKind) -> None:
-    """Say so if the change has no effect, or if settings still can't be read."""
+        out(done)
     try:
         config = config_of(args)
     except SettingsError as error:
@@ -193,9 +176,8 @@ def change(path: Path, name: str, value: Any) -> None:
     for part in parents:
         child = place.setdefault(part, tomlkit.table())
         if not isinstance(child, MutableMapping):
-            raise SettingsError(
-                f"In {path}, {part} is a value, so {name} can't be set. Fix the file by hand."
-            )
+            wrong = f"In {path}, {part} is a value, so {name} can't be set"
+            raise SettingsError(f"{wrong}. Fix the file by hand.")
         place = cast("MutableMapping[str, Any]", child)
     place[last] = value
     _save(path, document, name, value)

@@ -14,16 +14,7 @@ from pathlib import Path
 from lamina.cache.prices import money_text, price_of
 from lamina.cache.spend import Group, Spend, grouped
 from lamina.cli.options import config_of, flag
-from lamina.cli.terminal import (
-    fitted,
-    harmless,
-    note,
-    out,
-    out_json,
-    out_wrapped,
-    picked,
-    plural,
-)
+from lamina.cli.terminal import fitted, harmless, note, out, out_json, out_wrapped, picked, plural
 from lamina.config import Config
 from lamina.ledger.places import find_project_folder, known_projects
 from lamina.messages import BACKGROUND, Json, Usage, as_object
@@ -53,8 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     config = config_of(args)
     if args.health:
-        _show_health(args, config)
-        return
+        return _show_health(args, config)
     saved, missed = saved_in(Spend(config.own_home / "spend").calls())
     groups, background, caps = report(config, args.by)
     whole = _together("", groups)
@@ -65,22 +55,17 @@ def run(args: argparse.Namespace) -> None:
         ]
         told = {**background, "cost": round(background["cost"], 6)}
         sums = {"cost": round(whole.cost, 6), "saved": round(saved, 6), "missed": round(missed, 6)}
-        out_json({"by": args.by, "groups": rows, **sums, "background": told, "caps": caps})
-        return
+        told_all = {"by": args.by, "groups": rows, **sums, "background": told, "caps": caps}
+        return out_json(told_all)
     if not groups:
-        note("No model calls have been made yet.")
-        return
-    kept = _shown(groups, args.by)
-    shown = fitted(
-        [_row(group) for group in kept],
+        return note("No model calls have been made yet.")
+    kept, right = _shown(groups, args.by), (1, 2, 3, 4, 5)
+    rows, heading = (
+        [*map(_row, kept)],
         [args.by, "cost", "calls", "tokens in", "cached", "tokens out"],
-        gives_way=(5, 4, 3, 2),
-        cut=0,
-        right=(1, 2, 3, 4, 5),
-        bars=[group.cost if group in groups else 0.0 for group in kept],
-        bar_after=1,
     )
-    out(shown)
+    bars = [group.cost if group in groups else 0.0 for group in kept]
+    out(fitted(rows, heading, gives_way=(5, 4, 3, 2), right=right, bars=bars, bar_after=1))
     used, calls = whole.usage, plural(whole.calls, "call")
     tokens = f"{used.prompt:,} tokens in, {used.output:,} out"
     out_wrapped(f"{money_text(whole.cost)} in {calls} of all projects, {tokens}", 2, "bold")
@@ -92,6 +77,7 @@ def run(args: argparse.Namespace) -> None:
         out_wrapped(words, 2, "dim")
     for cap in caps:
         _show_cap(cap)
+    return None
 
 
 def report(config: Config, by: str) -> tuple[list[Group], Json, list[Json]]:
@@ -166,8 +152,7 @@ def _show_cap(cap: Json) -> None:
     spent = f"{money_text(cap['today'])} of {money_text(cap['cap'])} ({cap['setting']})"
     stopped = cap["today"] >= cap["cap"]
     until = ", stopped until midnight UTC" if stopped else ""
-    words = f"Background work{of} today: {spent}{until}"
-    out_wrapped(words, 2, "yellow" if stopped else "dim")
+    out_wrapped(f"Background work{of} today: {spent}{until}", 2, "yellow" if stopped else "dim")
 
 
 def _shown(groups: list[Group], by: str) -> list[Group]:
@@ -191,9 +176,6 @@ def _row(group: Group) -> list[str]:
         f"{usage.cache_read / usage.prompt:.0%}" if usage.prompt else "–",
         f"{usage.output:,}",
     ]
-
-
-# ---- health
 
 
 def session_health(config: Config, file: Path) -> Json:
@@ -223,10 +205,8 @@ def session_health(config: Config, file: Path) -> Json:
 
 def health(sessions: Sequence[Json]) -> Json:
     """Several sessions as one."""
-    found: Json = {
-        name: sum(one[name] for one in sessions)
-        for name in ("input", "read", "saved", "background")
-    }
+    summed = ("input", "read", "saved", "background")
+    found: Json = {name: sum(one[name] for one in sessions) for name in summed}
     for name in ("layers", "misses"):
         sums: Counter[str] = Counter()
         for one in sessions:
@@ -267,8 +247,7 @@ def _show_health(args: argparse.Namespace, config: Config) -> None:
     with open_store(config) as store:
         value: Json = {"sessions": len(files), **found, "memory": memory_health(store)}
     if args.json:
-        out_json(value)
-        return
+        return out_json(value)
     share = found["read"] / found["input"] if found["input"] else 0.0
     kept = found["fidelity"]
     rows = [
@@ -278,5 +257,4 @@ def _show_health(args: argparse.Namespace, config: Config) -> None:
         ["compactions", f"{len(kept)}" + (f", {sum(kept) / len(kept):.0%} kept" if kept else "")],
         *([f"memories {name}", f"{count:,}"] for name, count in value["memory"].items()),
     ]
-    heading = ["health", f"in the last {plural(len(files), 'session')}"]
-    out(fitted(rows, heading))
+    return out(fitted(rows, ["health", f"in the last {plural(len(files), 'session')}"]))

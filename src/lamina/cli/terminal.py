@@ -112,10 +112,7 @@ def out_bytes(content: bytes) -> None:
 
 def out_result(value: Any, words: str, *, as_json: bool) -> None:
     """A result for a program, or in words for a person."""
-    if as_json:
-        out_json(value)
-    else:
-        out(words)
+    out_json(value) if as_json else out(words)
 
 
 def _safe(text: str, stream: TextIO) -> str:
@@ -141,9 +138,6 @@ def print_diff(text: str) -> None:
     for line in text.splitlines():
         name = "bold" if line.startswith(("+++", "---")) else colours.get(line[:1], "")
         out(style(harmless(line), name) if name else harmless(line))
-
-
-# ---- tables
 
 
 def table(rows: Sequence[Sequence[str]], heading: Sequence[str] = ()) -> str:
@@ -330,9 +324,6 @@ def out_wrapped(text: str, indent: int | None = None, styled: str = "") -> None:
     """A paragraph of result, broken between words."""
     shown = wrapped(text, width(), indent)
     out(style(shown, styled) if styled else shown)
-
-
-# ---- progress
 
 
 class StatusLine:

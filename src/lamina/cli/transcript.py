@@ -12,7 +12,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, cast
 
-from lamina.cache.prices import price_of
+from lamina.cache.prices import cost, price_of
 from lamina.cli.terminal import harmless, out, plural, style
 from lamina.errors import UsageError
 from lamina.ledger import log
@@ -36,7 +36,7 @@ def summary(file: Path) -> dict[str, Any]:
         asked = ["typed" if one == "agent" else one for one in entry.get("origins") or ()]
         if entry.get("role") == "user" and (title := typed_text({**entry, "origins": asked})):
             break
-    parents = [entry for entry in entries if entry.get("name") == log.PARENT]
+    parents = [entry.get("value") for entry in entries if entry.get("name") == log.PARENT]
     changed = datetime.fromtimestamp(file.stat().st_mtime).astimezone()
     return {
         "id": file.stem,
@@ -47,7 +47,7 @@ def summary(file: Path) -> dict[str, Any]:
         "messages": sum(not {*(entry.get("origins") or "?")} <= _REMINDERS for entry in messages),
         "bytes": file.stat().st_size,
         "title": title,
-        "parent": str(parents[0].get("value")) if parents else "",
+        "parent": str(parents[0]) if parents else "",
     }
 
 
@@ -93,18 +93,10 @@ def agent_of(file: Path) -> str:
 
 def show(entries: Iterable[Json]) -> None:
     """Print a conversation; a mark before each line says who speaks."""
-    for mark, words in lines(entries):
-        out(style(mark, "bold") + harmless(words))
-
-
-def lines(entries: Iterable[Json]) -> Iterator[tuple[str, str]]:
-    """(mark, text) for each line."""
     for entry in entries:
-        kind = entry["kind"]
-        if kind == "message":
-            yield from _message(entry)
-        elif kind == "edit":
-            yield "edit: ", edit_words(entry)
+        edit = [("edit: ", edit_words(entry))] if entry["kind"] == "edit" else []
+        for mark, words in _message(entry) if entry["kind"] == "message" else edit:
+            out(style(mark, "bold") + harmless(words))
 
 
 def texts_of(entry: Json) -> Iterator[tuple[str, str]]:
@@ -112,11 +104,9 @@ def texts_of(entry: Json) -> Iterator[tuple[str, str]]:
     whatever the model sees of them."""
     if entry.get("kind") != "message":
         return
-    origins: list[Any] = entry.get("origins") or []
-    for number, block in enumerate(_blocks(entry)):
+    for origin, block in _with_origins(entry, "typed"):
         match block.get("type"):
             case "text":  # what nobody typed is not the user's, though it stands in their message
-                origin = str(origins[number]) if number < len(origins) else "typed"
                 who = str(entry.get("role")) if origin == "typed" else origin
                 yield who, str(block.get("text", ""))
             case "tool_use":
@@ -138,13 +128,11 @@ def whole_result(entries: Iterable[Json], session: str, tool_use_id: str) -> byt
 
 def _message(entry: Json) -> Iterator[tuple[str, str]]:
     who = "you: " if entry.get("role") == "user" else "agent: "
-    origins: list[Any] = entry.get("origins") or []
-    for number, block in enumerate(_blocks(entry)):
-        origin = str(origins[number]) if number < len(origins) else ""
-        origin = "another agent" if origin == "agent" else origin
+    for origin, block in _with_origins(entry, ""):
         match block.get("type"):
             case "text":
-                mark = who if origin in ("", "typed", "assistant") else f"{origin}: "
+                said = "another agent" if origin == "agent" else origin
+                mark = who if said in ("", "typed", "assistant") else f"{said}: "
                 yield mark, str(block.get("text", ""))
             case "tool_use":
                 given = json.dumps(block.get("input"), ensure_ascii=False)
@@ -161,25 +149,18 @@ def _shortened(text: str, block: Json) -> str:
     text = ("failed: " if block.get("is_error") else "") + text
     if len(text) <= LONGEST_RESULT:
         return text
-    rest = len(text) - LONGEST_RESULT
-    return (
-        text[:LONGEST_RESULT]
-        + f"\n[{rest:,} more characters: --result {block.get('tool_use_id')} prints them all]"
-    )
+    rest, name = len(text) - LONGEST_RESULT, block.get("tool_use_id")
+    return f"{text[:LONGEST_RESULT]}\n[{rest:,} more characters: --result {name} prints them all]"
 
 
 def edit_words(entry: Json) -> str:
     """What a layer did, in a few words."""
     layer, done = entry.get("layer"), entry.get("op")
-    match done:
-        case "replace":
-            return f"{layer} replaced {plural(len(dicts(entry.get('items'))), 'block')}"
-        case "fold":
-            return f"{layer} folded a span [{str(entry['uuid'])[:8]}]{_kept(entry)}"
-        case "revoke":
-            return f"{layer} undid an edit"
-        case _:
-            return f"{layer}: {done}"
+    if done == "replace":
+        return f"{layer} replaced {plural(len(dicts(entry.get('items'))), 'block')}"
+    if done == "fold":
+        return f"{layer} folded a span [{str(entry['uuid'])[:8]}]{_kept(entry)}"
+    return f"{layer} undid an edit" if done == "revoke" else f"{layer}: {done}"
 
 
 def _kept(fold: Json) -> str:
@@ -198,11 +179,17 @@ def _kept(fold: Json) -> str:
 
 
 def typed_text(entry: Json) -> str:
-    origins: list[Any] = entry.get("origins") or []
-    for number, block in enumerate(_blocks(entry)):
-        if block.get("type") == "text" and origins[number : number + 1] in ([], ["typed"]):
+    for origin, block in _with_origins(entry, "typed"):
+        if block.get("type") == "text" and origin == "typed":
             return str(block.get("text", ""))
     return ""
+
+
+def _with_origins(entry: Json, otherwise: str) -> Iterator[tuple[str, Json]]:
+    """Each block and who said it, as far as that is known."""
+    origins: list[Any] = entry.get("origins") or []
+    for number, block in enumerate(_blocks(entry)):
+        yield str(origins[number]) if number < len(origins) else otherwise, block
 
 
 def _blocks(entry: Json) -> list[Json]:
@@ -235,8 +222,6 @@ def requests_of(
 ) -> list[Call]:
     """All requests of a session, oldest first. Recordings of other agents have none: there each
     answer stands for one."""
-    from lamina.cache.prices import cost
-
     calls: list[Call] = []
     projection, model = Projection(), ""
     edits: list[tuple[Json, int]] = []

@@ -9,6 +9,7 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from math import inf
 from typing import Any, Literal, TypeAlias, cast
 
 Kind = Literal["str", "int", "float", "bool", "strings", "table"]
@@ -30,6 +31,7 @@ _KINDS: dict[Kind, tuple[type, str]] = {
     "strings": (list, "a list of strings"),
     "table": (dict, "a table"),
 }
+_KIND_OF: dict[type, Kind] = {made_of: kind for kind, (made_of, _) in _KINDS.items()}
 
 
 class BadValue(ValueError):
@@ -41,18 +43,21 @@ class Setting:
     """A row of the table of settings."""
 
     name: str  # dotted, as in the files
-    kind: Kind
-    default: Value
+    default: Value  # its type is the setting's
     help: str
     project_may: ProjectMay = "nothing"
     choices: tuple[str, ...] = ()
-    minimum: float | None = None
-    maximum: float | None = None
+    least: float = -inf
+    most: float = inf
     variable: str = ""  # by default LAMINA_ and the name in capitals
     flag: str = ""  # the name of the mechanism that it switches, or of the value that flags may set
     adds_up: bool = False  # lists and tables of all files count together; none can drop another's
     check: Callable[[Mapping[str, Any]], None] | None = None  # the shape of a table
     default_text: str = ""  # for the docs, where the default depends on something
+
+    @property
+    def kind(self) -> Kind:
+        return _KIND_OF[type(self.default)]
 
     @property
     def environment(self) -> str:
@@ -93,10 +98,10 @@ class Setting:
         if isinstance(value, (int, float)) and not isinstance(value, bool):
             if value != value:  # noqa: PLR0124 - NaN, the one number that no limit holds
                 raise BadValue("must be a number, not nan")
-            if self.minimum is not None and value < self.minimum:
-                raise BadValue(f"must be at least {self.minimum:g}, not {value:g}")
-            if self.maximum is not None and value > self.maximum:
-                raise BadValue(f"must be at most {self.maximum:g}, not {value:g}")
+            if value < self.least:
+                raise BadValue(f"must be at least {self.least:g}, not {value:g}")
+            if value > self.most:
+                raise BadValue(f"must be at most {self.most:g}, not {value:g}")
         if self.check is not None and isinstance(value, dict):
             self.check(cast("dict[str, Any]", value))
         return cast("Value", value)
@@ -153,19 +158,13 @@ def _shown(value: object) -> str:
 
 # As in `ports.HookName`; importing the ports for it would slow every hook's start.
 HOOKS = (
-    "SessionStart",
-    "UserPromptSubmit",
-    "PreToolUse",
-    "PostToolUse",
-    "PreCompact",
-    "PostCompact",
-    "Stop",
-    "SessionEnd",
+    *("SessionStart", "UserPromptSubmit", "PreToolUse", "PostToolUse", "PreCompact", "PostCompact"),
+    *("Stop", "SessionEnd"),
 )
 
 
 def figures(
-    *, whole: bool, maximum: float | None = None, names: tuple[str, ...] = ()
+    *, whole: bool, most: float = inf, names: tuple[str, ...] = ()
 ) -> Callable[[Mapping[str, Any]], None]:
     """A table of numbers from 0 on, by name."""
 
@@ -173,7 +172,7 @@ def figures(
         for key, value in table.items():
             if names and key not in names:
                 raise BadValue(f"has no {key}; it knows {', '.join(names)}")
-            _figure(key, value, whole=whole, maximum=maximum)
+            _figure(key, value, whole=whole, most=most)
 
     return check
 
@@ -243,9 +242,9 @@ def _fields(name: str, entry: object, known: Mapping[str, Any]) -> None:
             raise BadValue(f"has a {name}.{key} of the wrong type")
 
 
-def _figure(name: str, value: object, *, whole: bool, maximum: float | None = None) -> None:
+def _figure(name: str, value: object, *, whole: bool, most: float = inf) -> None:
     kinds = int if whole else (int, float)
     if isinstance(value, bool) or not isinstance(value, kinds) or not value >= 0:
         raise BadValue(f"must give {name} a {'whole ' if whole else ''}number from 0 on")
-    if maximum is not None and value > maximum:
-        raise BadValue(f"must give {name} at most {maximum:g}")
+    if value > most:
+        raise BadValue(f"must give {name} at most {most:g}")

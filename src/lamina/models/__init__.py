@@ -18,7 +18,6 @@ _PACKAGES = {"anthropic": "anthropic", "openai": "openai", "gguf": "xllamacpp"}
 _MODELS = {"anthropic": "AnthropicModel", "openai": "OpenAIModel", "gguf": "GgufModel"}
 _KINDS = "anthropic:NAME, openai:NAME, gguf:PATH-OR-NAME, scripted:FILE or none"
 
-
 # What `options` may hold; each kind takes what it has a use for (docs/models.md).
 OPTIONS = frozenset(
     {"api_key", "base_url", "headers", "betas", "timeout", "retries", "window", "max_output"}

@@ -29,7 +29,6 @@ from lamina.models import remote
 if TYPE_CHECKING:
     import anthropic
 
-
 Ttl = Literal["5m", "1h"]
 CHOICES: Mapping[str, Literal["all", "frame"]] = {"auto": "all", "mixed": "frame"}
 
@@ -49,8 +48,7 @@ _DIAGNOSTICS_BETA = "cache-diagnosis-2026-04-07"
 
 class AnthropicModel(remote.RemoteModel["anthropic.AsyncAnthropic"]):
     """`anthropic:NAME`. All options have defaults (`more`: those of RemoteModel); key and base URL
-    may come from the package's own environment variables.
-    """
+    may come from the package's own environment variables."""
 
     package = "anthropic"
     family = "AnthropicError"
@@ -109,8 +107,8 @@ class AnthropicModel(remote.RemoteModel["anthropic.AsyncAnthropic"]):
         if self.capabilities.cache_choice != "frame":
             request = replace(request, frame_ttl=0)
         life = request.cache_ttl or self.capabilities.cache_ttl
-        marked = with_breakpoints(request, "1h" if life > SHORT_LIFE else "5m")
-        tools, system, messages = marked
+        ttl: Ttl = "1h" if life > SHORT_LIFE else "5m"
+        tools, system, messages = with_breakpoints(request, ttl)
         params = dict(request.params)
         previous = params.pop("previous_message_id", None) or self._last_ids.get(request.purpose)
         limit = request.max_tokens or min(DEFAULT_ANSWER, self.capabilities.max_output)
@@ -119,10 +117,7 @@ class AnthropicModel(remote.RemoteModel["anthropic.AsyncAnthropic"]):
         self._warn_of_end(model, emit)
         _fit_thinking(params, limit)
         call: Json = {"model": model, "max_tokens": limit, "messages": messages, "stream": True}
-        if system:
-            call["system"] = system
-        if tools:
-            call["tools"] = tools
+        call |= {name: said for name, said in (("system", system), ("tools", tools)) if said}
         if self._diagnostics:
             call["diagnostics"] = {"previous_message_id": previous}
             betas.append(_DIAGNOSTICS_BETA)
@@ -231,11 +226,16 @@ def with_breakpoints(
     request: Request, ttl: Ttl = "5m"
 ) -> tuple[list[Json], list[Block], list[Message]]:
     """Tools, system and messages to send: end of tools, end of system, and the places in the messages
-    that `joining.breakpoints` names. The simulated cache is marked by the same rule.
-    """
+    that `joining.breakpoints` names. The simulated cache is marked by the same rule."""
     mark: Json = {"type": "ephemeral", "ttl": ttl}
     first: Json = {**mark, "ttl": "1h"} if request.frame_ttl > SHORT_LIFE else mark
-    tools, system, messages = without_breakpoints(request)
+    # Copies in which only ours can be: whoever wrote the blocks, their breakpoints are dropped.
+    tools = [_stripped(tool) for tool in request.tools]
+    system = [_stripped(block) for block in request.system]
+    messages: list[Message] = [
+        {**message, "content": [_stripped(block) for block in blocks_of(message["content"])]}
+        for message in request.messages
+    ]
     flat = [block for message in messages for block in message["content"]]
     places = breakpoints(
         request.cached_blocks, request.stable_blocks, len(flat), request.shared_blocks
@@ -247,17 +247,6 @@ def with_breakpoints(
         _mark_last([tool for tool in tools if not tool.get("defer_loading")], first)
     for place in places:
         _mark_last([block for block in flat[:place] if markable(block)], mark)
-    return tools, system, messages
-
-
-def without_breakpoints(request: Request) -> tuple[list[Json], list[Block], list[Message]]:
-    """Copies in which only ours can be: whoever wrote the blocks, their breakpoints are dropped."""
-    tools = [_stripped(tool) for tool in request.tools]
-    system = [_stripped(block) for block in request.system]
-    messages: list[Message] = [
-        {**message, "content": [_stripped(block) for block in blocks_of(message["content"])]}
-        for message in request.messages
-    ]
     return tools, system, messages
 
 

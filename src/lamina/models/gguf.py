@@ -166,16 +166,15 @@ class GgufModel:
         self._one_at_a_time = anyio.Lock()
 
     async def complete(self, request: Request, emit: Emit) -> Response:
-        body = self._body(request)
+        body, choice = self._body(request), request.params.get("tool_choice")
         async with self._one_at_a_time:
             self._calls += 1
             try:
                 return await self._answer(request, body, emit)
             except _NoGrammar:
                 # Better a call with unchecked input than none: the tool checks its input itself.
-                body["response_format"] = _format(
-                    answer_schema(request.tools, _choice(request), exact=False)
-                )
+                loose = answer_schema(request.tools, choice, exact=False)
+                body["response_format"] = _format(loose)
                 return await self._answer(request, body, emit)
 
     async def count(self, request: Request) -> int:
@@ -212,7 +211,8 @@ class GgufModel:
         }
         body.update({name: v for name, v in request.params.items() if name in _KNOWN})
         if request.tools:
-            body["response_format"] = _format(answer_schema(request.tools, _choice(request)))
+            schema = answer_schema(request.tools, request.params.get("tool_choice"))
+            body["response_format"] = _format(schema)
         return body
 
     async def _answer(self, request: Request, body: Json, emit: Emit) -> Response:
@@ -323,10 +323,6 @@ def _refused(error: Json) -> Exception:
     return ModelError(f"The local model rejected the request: {message}")
 
 
-def _choice(request: Request) -> Json | None:
-    return cast("Json | None", request.params.get("tool_choice"))
-
-
 def _format(schema: Json) -> Json:
     return {"type": "json_schema", "json_schema": {"name": "answer", "schema": schema}}
 
@@ -386,8 +382,7 @@ def _described(tools: Sequence[Json]) -> str:
 
 def answer_schema(tools: Sequence[Json], choice: Json | None = None, *, exact: bool = True) -> Json:
     """Either words or one tool call; `choice` (`tool_choice`) may leave only calls, or only one.
-    `exact` False: any object as input, for schemas that the run-time can't turn into a grammar.
-    """
+    `exact` False: any object as input, for schemas that the run-time can't turn into a grammar."""
     chosen = (choice or {}).get("type", "auto")
     forms = [] if chosen in ("any", "tool") else [_form(say={"type": "string"})]
     for tool in tools:
@@ -405,8 +400,7 @@ def _form(**fields: Json) -> Json:
 
 def read_answer(said: str, *, number: int, cut_off: bool) -> tuple[list[Block], str | None]:
     """Blocks of an answer under `answer_schema`, and the name of a call that was cut off.
-    Raises ValueError for what is neither words nor a call.
-    """
+    Raises ValueError for what is neither words nor a call."""
     try:
         value: Any = json.loads(said)
     except ValueError:
@@ -424,8 +418,7 @@ def read_answer(said: str, *, number: int, cut_off: bool) -> tuple[list[Block], 
 
 class Speech:
     """Hears an answer under `answer_schema` piece by piece, and passes on the words in it as they
-    become readable; a call stays silent.
-    """
+    become readable; a call stays silent."""
 
     def __init__(self, speak: Callable[[str], None]) -> None:
         self._speak = speak

@@ -13,21 +13,11 @@ from datetime import UTC, datetime
 from itertools import islice
 from typing import Any, Literal, cast
 
+from lamina import messages
 from lamina.events import Emit, TextDelta
 from lamina.ledger import tokens
 from lamina.memory import title_of
-from lamina.messages import (
-    Block,
-    Json,
-    Request,
-    Response,
-    Usage,
-    as_object,
-    blocks_of,
-    text,
-    text_of,
-    tool_use,
-)
+from lamina.messages import Block, Json, Request, Response, as_object, blocks_of, text, text_of
 from lamina.ports import Capabilities
 from lamina.text.asks import classify
 from lamina.text.lists import Listed
@@ -38,16 +28,9 @@ from lamina.text.wording import fold
 Wish = Literal["read", "list", "search", "run", "remember", "forget", "recall", "about", "where"]
 
 TOOL_OF: dict[Wish, str] = {
-    "read": "Read",
-    "list": "Glob",
-    "search": "Grep",
-    "run": "Bash",
-    "remember": "Remember",
-    "forget": "Forget",
-    "recall": "Recall",
-    "about": "Glob",
-    "where": "Grep",
-}
+    "read": "Read", "list": "Glob", "search": "Grep", "run": "Bash", "remember": "Remember",
+    "forget": "Forget", "recall": "Recall", "about": "Glob", "where": "Grep",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,7 +223,7 @@ class NoModel:
         return Response(
             content=content,
             stop_reason="tool_use" if uses else "unanswered" if failed else "end_turn",
-            usage=Usage(input=prompt, output=tokens.of_blocks(content)),
+            usage=messages.Usage(input=prompt, output=tokens.of_blocks(content)),
             id=f"none_{len(request.messages):06d}",
             model="none",
         )
@@ -262,7 +245,8 @@ def answer(request: Request, *, saves: bool = True) -> tuple[list[Block], bool]:
         return _act(request, wanted)
     if then := _then(request, results):
         return then, False
-    if results and not (sentence and all(map(_cut_short, results))):
+    closed = [_failed(one) and text_of(one.get("content") or "") in CUT_SHORT for one in results]
+    if results and not (sentence and all(closed)):
         report = _report(request, results)
         return [text(report)], all(map(_failed, results)) or report.startswith(_FOUND_NONE)
     return _to_plain_words(request, sentence, saves=saves)
@@ -272,10 +256,9 @@ def _to_plain_words(request: Request, sentence: str, *, saves: bool) -> tuple[li
     """An answer to what asks for no tool: from memories, to a greeting, or to a statement."""
     if found := _remembered(request, sentence):
         return [text(found)], False
-    if _GREETS.fullmatch(sentence):
-        return [text(HELLO)], False
-    if _THANKS.fullmatch(sentence):
-        return [text(WELCOME)], False
+    for form, said in ((_GREETS, HELLO), (_THANKS, WELCOME)):
+        if form.fullmatch(sentence):
+            return [text(said)], False
     if not (kind := classify(plain := fold(sentence))).asks:
         keeps = any(tool.get("name") == TOOL_OF["remember"] for tool in request.tools)
         worth = _worth_keeping(sentence)
@@ -336,11 +319,6 @@ def _failed(result: Block) -> bool:
     return bool(result.get("is_error"))
 
 
-def _cut_short(result: Block) -> bool:
-    """Whether a call was closed because its turn or session ended, not by its tool."""
-    return _failed(result) and text_of(result.get("content") or "") in CUT_SHORT
-
-
 def _act(request: Request, wanted: Sequence[Wanted]) -> tuple[list[Block], bool]:
     offered = {str(tool.get("name")): tool for tool in request.tools}
     calls: list[Block] = []
@@ -353,11 +331,8 @@ def _act(request: Request, wanted: Sequence[Wanted]) -> tuple[list[Block], bool]
                 return [text(found)], False
             missing = f"That needs the tool {name}, which is not offered in this session."
             return [text(missing)], True
-        calls.append(tool_use(f"none_{len(request.messages):04d}_{number}", name, given))
+        calls.append(messages.tool_use(f"none_{len(request.messages):04d}_{number}", name, given))
     return calls, False
-
-
-# ---- reporting results
 
 
 def _report(request: Request, results: Sequence[Block]) -> str:

@@ -30,15 +30,13 @@ from lamina.models import remote
 if TYPE_CHECKING:
     import openai
 
-
 _OFFICIAL_HOST = "api.openai.com"
 _NO_KEY = "none"
 
 # Parameters of Anthropic's API that have no meaning here.
-_FOREIGN = frozenset(
-    {"thinking", "context_management", "compaction", "betas", "output_config"}
-    | {"previous_message_id"}
-)
+_FOREIGN = frozenset({
+    "thinking", "context_management", "compaction", "betas", "output_config", "previous_message_id",
+})  # fmt: skip
 
 
 class OpenAIModel(remote.RemoteModel["openai.AsyncOpenAI"]):
@@ -173,8 +171,7 @@ def _assistant(blocks: Sequence[Block]) -> Json:
 
 def _user(blocks: Sequence[Block]) -> list[Json]:
     """Results first, each a message of its own; then the rest. Pictures in results follow too,
-    because a tool message holds text only.
-    """
+    because a tool message holds text only."""
     chat: list[Json] = []
     parts: list[Json] = []
     for block in blocks:
@@ -233,12 +230,9 @@ def compact(value: Mapping[str, Any]) -> str:
 # ---- an answer from its chunks
 
 _STOP = {
-    "stop": "end_turn",
-    "tool_calls": "tool_use",
-    "function_call": "tool_use",
-    "length": "max_tokens",
-    "content_filter": "refusal",
-}
+    "stop": "end_turn", "tool_calls": "tool_use", "function_call": "tool_use",
+    "length": "max_tokens", "content_filter": "refusal",
+}  # fmt: skip
 
 
 class ChatAssembly:

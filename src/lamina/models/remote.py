@@ -11,6 +11,7 @@ import inspect
 import random
 import re
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
@@ -193,18 +194,18 @@ class RemoteModel(ABC, Generic[C]):
             raise refusal(place, 200, error.body, error.headers, now) from error
         except (package.APITimeoutError, httpx2.TimeoutException) as error:
             if while_connecting(error):
-                raise unreached(place, "no answer") from error
-            raise silent(place, self._timeout) from error
+                raise passing(place, "unreached", "no answer") from error
+            raise passing(place, "silent", f"{self._timeout:g}") from error
         except package.APIConnectionError as error:
-            fault = unreached if while_connecting(error) else broken_off
+            fault: Kind = "unreached" if while_connecting(error) else "broken off"
             cause = (str(error.__cause__ or "") or str(error)).rstrip(".")
-            raise fault(place, cause or "no connection") from error
+            raise passing(place, fault, cause or "no connection") from error
         except (BrokenOff, httpx2.TransportError) as error:
-            raise broken_off(place) from error
+            raise passing(place, "broken off", "the connection closed") from error
         except (Malformed, package.APIResponseValidationError) as error:
-            raise malformed(place, str(error)) from error
+            raise passing(place, "malformed", str(error)) from error
         except ValueError as error:
-            raise malformed(place, "a chunk is not JSON") from error
+            raise passing(place, "malformed", "a chunk is not JSON") from error
         except package.APIError as error:  # OpenAI's package raises it inside a stream
             raise refusal(place, 200, error.body or str(error), {}, now) from error
         except getattr(package, self.family) as error:
@@ -223,10 +224,6 @@ class Place:
     model: str
     key_variable: str
     url_variable: str
-
-    @property
-    def host(self) -> str:
-        return self.url.host
 
 
 _BUSY = {408, 409, 425, 429, 500, 502, 503, 504, 520, 522, 524, 529}
@@ -274,7 +271,7 @@ def refusal(
         return _wrong_key(place, status)
     if status == 404 or kind == "not_found_error" or code == "model_not_found":
         return ModelConfigError(
-            f"{place.host} has no model {place.model!r} (404): check the model's name"
+            f"{place.url.host} has no model {place.model!r} (404): check the model's name"
             f" and {place.url_variable}."
         )
     may_retry = headers.get("x-should-retry", "").lower() != "false"
@@ -284,51 +281,45 @@ def refusal(
     return ModelError(f"{place.provider} rejected the request{number}: {_short(message)}")
 
 
-def unreached(place: Place, cause: str) -> Passing:
-    return Passing(
-        "unreached",
-        f"{_address(place)} can't be reached ({cause})",
-        f"{place.provider} can't be reached at {_address(place)} ({cause}): check the network"
-        f" and {place.url_variable}",
-    )
+# What may pass, by kind: in a few words, and the sentence for the user if it does not.
+_FAULTS: dict[Kind, tuple[str, str]] = {
+    "unreached": (
+        "{address} can't be reached ({cause})",
+        "{who} can't be reached at {address} ({cause}): check the network and {variable}",
+    ),
+    "silent": (
+        "{host} sent nothing for {cause} s",
+        "{who} at {host} sent nothing for {cause} seconds: try again later",
+    ),
+    "broken off": (
+        "the answer broke off ({cause})",
+        "{who} at {host} broke off its answer ({cause}): try again later",
+    ),
+    "malformed": (
+        "the answer can't be read ({cause})",
+        "{host} sent an answer that can't be read ({cause}): check that it speaks {who}'s protocol",
+    ),
+    "busy": (
+        "{who} answered: {cause}",
+        "{who} at {host} can't serve the call now ({cause}): try again later",
+    ),
+}
 
 
-def _address(place: Place) -> str:
-    return place.url.netloc.decode("ascii", "replace")
+def passing(place: Place, kind: Kind, cause: str, retry_after: float | None = None) -> Passing:
+    told = {"who": place.provider, "host": place.url.host, "variable": place.url_variable}
+    address = place.url.netloc.decode("ascii", "replace")
+    reason, sentence = (one.format(cause=cause, address=address, **told) for one in _FAULTS[kind])
+    return Passing(kind, reason, sentence, retry_after=retry_after)
 
 
 def check_address(place: Place) -> None:
     """Where the address itself is wrong, trying it again would not help."""
-    if place.url.scheme not in ("http", "https") or not place.host:
+    if place.url.scheme not in ("http", "https") or not place.url.host:
         raise ModelConfigError(
             f"{str(place.url)!r} is not the address of an API: set {place.url_variable} to one that"
             " begins with https:// or http://."
         )
-
-
-def silent(place: Place, seconds: float) -> Passing:
-    return Passing(
-        "busy",
-        f"{place.host} sent nothing for {seconds:g} s",
-        f"{place.provider} at {place.host} sent nothing for {seconds:g} seconds: try again later",
-    )
-
-
-def broken_off(place: Place, cause: str = "the connection closed") -> Passing:
-    return Passing(
-        "busy",
-        f"the answer broke off ({cause})",
-        f"{place.provider} at {place.host} broke off its answer ({cause}): try again later",
-    )
-
-
-def malformed(place: Place, cause: str) -> Passing:
-    return Passing(
-        "malformed",
-        f"the answer can't be read ({cause})",
-        f"{place.host} sent an answer that can't be read ({cause}): check that it speaks"
-        f" {place.provider}'s protocol",
-    )
 
 
 def missing_key(place: Place) -> ModelConfigError:
@@ -357,11 +348,11 @@ def read_error(body: object) -> tuple[str, str, str]:
 def _wrong_key(place: Place, status: int) -> ModelConfigError:
     if status == 403:
         return ModelConfigError(
-            f"The key for {place.provider} may not use {place.model!r} at {place.host} (403):"
+            f"The key for {place.provider} may not use {place.model!r} at {place.url.host} (403):"
             f" check {place.key_variable} and what it is allowed."
         )
     return ModelConfigError(
-        f"{place.provider} at {place.host} refused the key (401): check {place.key_variable}."
+        f"{place.provider} at {place.url.host} refused the key (401): check {place.key_variable}."
     )
 
 
@@ -369,12 +360,7 @@ def _busy(place: Place, status: int, kind: str, headers: Mapping[str, str], now:
     what = {429: "too many requests", 529: "overloaded"}.get(status)
     if what is None:
         what = kind.removesuffix("_error").replace("_", " ") if kind else f"error {status}"
-    return Passing(
-        "busy",
-        f"{place.provider} answered: {what}",
-        f"{place.provider} at {place.host} can't serve the call now ({what}): try again later",
-        retry_after=retry_after(headers, now),
-    )
+    return passing(place, "busy", what, retry_after(headers, now))
 
 
 def retry_after(headers: Mapping[str, str], now: float) -> float | None:
@@ -410,9 +396,8 @@ def while_connecting(error: BaseException) -> bool:
 
 T = TypeVar("T")
 
-# Why a call failed for now: it never reached the host, the host was busy or went silent, or the
-# answer broke the wire format.
-Kind = Literal["unreached", "busy", "malformed"]
+# Why a call failed for now.
+Kind = Literal["unreached", "busy", "silent", "broken off", "malformed"]
 
 
 class Passing(Exception):
@@ -458,7 +443,7 @@ async def with_retries(
     chance: Callable[[], float],
 ) -> T:
     """Run `attempt` until it succeeds, fails for good, or has been tried often enough."""
-    failures: dict[Kind, int] = {"unreached": 0, "busy": 0, "malformed": 0}
+    failures: Counter[Kind] = Counter()
     while True:
         streamed = False
 
@@ -471,7 +456,7 @@ async def with_retries(
             return await attempt(listen)
         except Passing as failure:
             failures[failure.kind] += 1
-            total = sum(failures.values())
+            total = failures.total()
             asked = failure.retry_after
             if (
                 failures[failure.kind] > policy.tries(failure.kind)

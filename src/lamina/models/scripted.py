@@ -16,15 +16,9 @@ from typing import Any, TypeAlias, cast
 import anyio
 import msgspec
 
+from lamina import errors
 from lamina.cache.simulate import CacheRules, PaperBlock, PaperCache
-from lamina.errors import (
-    BadResponse,
-    ModelConfigError,
-    ModelError,
-    ModelUnreachable,
-    PromptTooLong,
-    UsageError,
-)
+from lamina.errors import BadResponse, ModelConfigError, ModelError, ModelUnreachable, UsageError
 from lamina.events import Emit, Retrying, StreamRestarted, TextDelta, ThinkingDelta
 from lamina.ledger import tokens
 from lamina.ledger.joining import canonical
@@ -103,12 +97,8 @@ class ScriptedModel:
             raise ScriptMismatch(f"The script has unused steps: {', '.join(self.remaining)}.")
 
     async def complete(self, request: Request, emit: Emit) -> Response:
-        request = replace(
-            request,
-            system=copy.deepcopy(list(request.system)),
-            tools=copy.deepcopy(list(request.tools)),
-            messages=copy.deepcopy(list(request.messages)),
-        )
+        sent = {name: list(getattr(request, name)) for name in ("system", "tools", "messages")}
+        request = replace(request, **copy.deepcopy(sent))
         self.requests.append(request)
         reply = self._next_reply(request)
         if reply.get("hang"):
@@ -203,22 +193,21 @@ def _play_faults(reply: Mapping[str, Any], emit: Emit) -> None:
         emit(StreamRestarted("the script says that the stream broke"))
 
 
+_ERRORS: dict[str, type[ModelError]] = {
+    **dict.fromkeys(("overloaded", "unreachable"), ModelUnreachable),
+    **dict.fromkeys(("bad_key", "unknown_model"), ModelConfigError),
+    "bad_response": BadResponse,
+}
+
+
 def _error(reply: Mapping[str, Any]) -> ModelError:
     kind = str(reply["error"])
     message = str(reply.get("message") or f"The script answers with {kind}.")
-    match kind:
-        case "prompt_too_long":
-            return PromptTooLong(message, reply.get("gap"))
-        case "overloaded" | "unreachable":
-            return ModelUnreachable(message)
-        case "bad_key" | "unknown_model":
-            return ModelConfigError(message)
-        case "bad_response":
-            return BadResponse(message)
-        case _:
-            raise UsageError(
-                f"A script can't answer with the error {kind!r}; see docs/scripted.md."
-            )
+    if kind == "prompt_too_long":
+        return errors.PromptTooLong(message, reply.get("gap"))
+    if kind not in _ERRORS:
+        raise UsageError(f"A script can't answer with the error {kind!r}; see docs/scripted.md.")
+    return _ERRORS[kind](message)
 
 
 def _stream(content: Sequence[Block], emit: Emit) -> None:
@@ -321,11 +310,15 @@ def words_of(request: Request) -> str:
 
 def _fault(key: str, wanted: Any, request: Request, previous: Request | None) -> str:
     if key in _SOUGHT:
-        where, sent = _SOUGHT[key]
-        return _lacking(wanted, sent(request), where)
+        where, look = _SOUGHT[key]
+        sent = look(request)
+        lacks = [f"{where} to contain {words!r}" for words in _wanted(wanted) if words not in sent]
+        return f"{lacks[0]}, but was sent {_shorten(sent)!r}" if lacks else ""
     match key:
         case "lacks":
-            return _present(wanted, _everything(request))
+            sent = _everything(request)
+            has = [f"no {words!r} in the messages" for words in _wanted(wanted) if words in sent]
+            return f"{has[0]}, but it is there" if has else ""
         case "tools" | "no_tools":
             return _tools(wanted, request, offered=key == "tools")
         case "prefix":
@@ -351,20 +344,6 @@ def _differs(key: str, wanted: Any, request: Request) -> str:
 
 def _wanted(value: Any) -> list[str]:
     return [value] if isinstance(value, str) else [str(item) for item in cast("list[Any]", value)]
-
-
-def _lacking(wanted: Any, sent: str, where: str) -> str:
-    for words in _wanted(wanted):
-        if words not in sent:
-            return f"{where} to contain {words!r}, but was sent {_shorten(sent)!r}"
-    return ""
-
-
-def _present(unwanted: Any, sent: str) -> str:
-    for words in _wanted(unwanted):
-        if words in sent:
-            return f"no {words!r} in the messages, but it is there"
-    return ""
 
 
 def _tools(wanted: Any, request: Request, *, offered: bool) -> str:

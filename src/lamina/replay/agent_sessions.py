@@ -116,10 +116,9 @@ def _folder(config: Config, project: Path) -> Path:
 
 
 def _is_current(path: Path, one: AgentSession) -> bool:
-    try:
+    with suppress(OSError):
         return abs(path.stat().st_mtime - one.changed) < 0.001
-    except OSError:
-        return False
+    return False
 
 
 def _copy(config: Config, one: AgentSession, path: Path) -> None:
@@ -192,29 +191,23 @@ def _claude(one: AgentSession) -> _Said:
         value = value_of(line)
         message = as_object(value.get("message"))
         content = as_blocks(message.get("content"))
-        if (
-            value.get("type") not in ("user", "assistant")
-            or value.get("isSidechain")
-            or not content
-        ):
+        spoken = value.get("type") in ("user", "assistant") and not value.get("isSidechain")
+        if not spoken or not content:
             continue
         aside = any(value.get(mark) for mark in _ASIDE)
         whole = (text for who, text in claude_texts(value) if who == "result")
         said: list[Block] = []
         for block in content:
+            more: Json = {}
             if block.get("type") == "tool_result":
-                said.append({**block, "content": next(whole, "")})
+                more = {"content": next(whole, "")}
             elif aside or added_by_client(str(block.get("text") or "")):
-                said.append({**block, "origin": "system"})
-            else:
-                said.append(block)
+                more = {"origin": "system"}
+            said.append({**block, **more})
         yield str(value["type"]), said, moment_of(value.get("timestamp"))
 
 
-_MESSAGES: dict[str, Callable[[AgentSession], _Said]] = {
-    "claude-code": _claude,
-    "opencode": _opencode,
-}
+_MESSAGES = {"claude-code": _claude, "opencode": _opencode}
 
 
 # ---- where they are
@@ -324,9 +317,6 @@ def _pi_sessions(config: Config, everywhere: bool) -> Iterator[AgentSession]:  #
 
 
 _PLACES: dict[str, Callable[[Config, bool], Iterator[AgentSession]]] = {
-    "claude-code": _claude_sessions,
-    "codex": _codex_sessions,
-    "gemini": _gemini_sessions,
-    "opencode": _opencode_sessions,
-    "pi": _pi_sessions,
-}
+    "claude-code": _claude_sessions, "codex": _codex_sessions, "gemini": _gemini_sessions,
+    "opencode": _opencode_sessions, "pi": _pi_sessions,
+}  # fmt: skip

@@ -316,15 +316,10 @@ def money_chart(result: ReplayResult, css: dict[str, str]) -> str:
 
 
 LAYERS = {
-    "tool_results": "L1 results on disk",
-    "microcompact": "L2 microcompaction",
-    "snip": "L2 snip",
-    "notes": "L3 session notes",
-    "collapse": "L4 collapse",
-    "compaction": "L4 compaction",
-    "recorder": "recorder compacted",
-    "dropped": "oldest dropped",
-}
+    "tool_results": "L1 results on disk", "microcompact": "L2 microcompaction", "snip": "L2 snip",
+    "notes": "L3 session notes", "collapse": "L4 collapse", "compaction": "L4 compaction",
+    "recorder": "recorder compacted", "dropped": "oldest dropped",
+}  # fmt: skip
 
 
 def layer_name(layer: str) -> str:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from lamina.cache.spend import count
 from lamina.errors import TranscriptError
-from lamina.messages import Block, Json, as_list, as_object, tool_result, tool_use
+from lamina.messages import Block, Json, as_list, as_object, text, tool_result, tool_use
 from lamina.replay.files import Lines, decode
 from lamina.replay.message_lists import ListReader, role_of
 from lamina.text.origins import added_by_client
@@ -60,11 +60,14 @@ def _known(lines: Lines, reader: ListReader, kinds: Collection[str]) -> Iterator
         yield line
 
 
-def _added(text: str) -> Block:
-    return {"type": "text", "text": text, "origin": "system"}
+def _added(words: str) -> Block:
+    return {**text(words), "origin": "system"}
 
 
-# ---- Codex
+def _usage(new: object, read: object, written: object, output: object) -> Json:
+    """As Anthropic names it."""
+    cached = {"cache_read_input_tokens": count(read), "cache_creation_input_tokens": count(written)}
+    return {"input_tokens": count(new), **cached, "output_tokens": count(output)}
 
 
 def _codex(lines: Lines, reader: ListReader) -> None:
@@ -107,34 +110,26 @@ def _codex_item(payload: Json, entry: Json, typed: set[str], model: str) -> Json
     if payload.get("type") == "message" and payload.get("role") in ("user", "developer"):
         texts = [str(part.get("text")) for part in map(as_object, as_list(payload.get("content")))]
         item["role"], by_user = "user", payload["role"] == "user"
+        own = [by_user and (t in typed if typed else not added_by_client(t)) for t in texts]
         item["content"] = [
-            {"type": "text", "text": text}
-            if by_user and (text in typed if typed else not added_by_client(text))
-            else _added(text)
-            for text in texts
+            text(words) if mine else _added(words) for words, mine in zip(texts, own, strict=True)
         ]
     return item
 
 
 def _codex_usage(kind: str, payload: Json, *, exact: bool) -> Json:
     """One record a request; older versions report it with other counts."""
+    usage: Json = {}
     if kind == "token_usage_record":
         usage = as_object(payload.get("usage"))
     elif kind == "event_msg" and payload.get("type") == "token_count" and not exact:
         usage = as_object(as_object(payload.get("info")).get("last_token_usage"))
-    else:
-        return {}
     if not usage:
         return {}
-    detail = {
-        "cached_tokens": count(usage.get("cached_input_tokens")),
-        "cache_write_tokens": count(usage.get("cache_write_input_tokens")),
-    }
-    return {
-        "input_tokens": count(usage.get("input_tokens")),
-        "input_tokens_details": detail,
-        "output_tokens": count(usage.get("output_tokens")),
-    }
+    used = {name: count(usage.get(name)) for name in ("input_tokens", "output_tokens")}
+    read, written = map(usage.get, ("cached_input_tokens", "cache_write_input_tokens"))
+    detail = {"cached_tokens": count(read), "cache_write_tokens": count(written)}
+    return {**used, "input_tokens_details": detail}
 
 
 def _book(messages: list[Json], usage: Json) -> None:
@@ -159,9 +154,6 @@ def _begin_again(payload: Json, reader: ListReader, last: int) -> int:
     words = kept or [str(payload.get("message") or "")]
     blocks = [_added(text) for text in words if text]
     return reader.builder.add("user", blocks, -1, reader.clock, summary=True, after=last)
-
-
-# ---- Gemini CLI
 
 
 def _gemini(lines: Lines, reader: ListReader) -> None:
@@ -223,16 +215,10 @@ def _gemini_said(part: Json) -> Iterator[Block]:
         inner = as_object(response.get("response"))
         words = inner.get("output", inner.get("error", inner))
         yield tool_result(str(response.get("id")), str(words), is_error="error" in inner)
-    elif isinstance(part.get("text"), str):
-        text = str(part["text"])
-        added = _HOOK_CONTEXT.findall(text)
-        typed = _HOOK_CONTEXT.sub("", text).strip()
-        yield from map(_added, added)
-        if typed:
-            yield _added(typed) if added_by_client(typed) else {"type": "text", "text": typed}
-
-
-# ---- pi
+    elif isinstance(said := part.get("text"), str):
+        yield from map(_added, _HOOK_CONTEXT.findall(said))
+        if typed := _HOOK_CONTEXT.sub("", said).strip():
+            yield _added(typed) if added_by_client(typed) else text(typed)
 
 
 def _pi(lines: Lines, reader: ListReader) -> None:
@@ -257,11 +243,8 @@ def _pi_message(entry: Json) -> Iterator[Json]:
     around = {"timestamp": entry.get("timestamp")}
     if entry.get("type") in ("custom_message", "compaction", "branch_summary"):
         said = entry.get("summary") or entry.get("content")
-        texts = (
-            [said]
-            if isinstance(said, str)
-            else [p.get("text") for p in map(as_object, as_list(said))]
-        )
+        parts = [{"text": said}] if isinstance(said, str) else map(as_object, as_list(said))
+        texts = [part.get("text") for part in parts]
         yield {"role": "user", "content": [_added(str(text)) for text in texts if text], **around}
         return
     message = as_object(entry.get("message"))
@@ -275,12 +258,7 @@ def _pi_message(entry: Json) -> Iterator[Json]:
         yield {"role": "user", "content": content, **around}
     elif role == "assistant":
         usage = as_object(message.get("usage"))
-        told = {
-            "input_tokens": count(usage.get("input")),
-            "cache_read_input_tokens": count(usage.get("cacheRead")),
-            "cache_creation_input_tokens": count(usage.get("cacheWrite")),
-            "output_tokens": count(usage.get("output")),
-        }
+        told = _usage(*map(usage.get, ("input", "cacheRead", "cacheWrite", "output")))
         parts = [_pi_part(part) for part in map(as_object, as_list(content))]
         around |= {"model": message.get("model"), **({"usage": told} if usage else {})}
         yield {"role": "assistant", "content": parts, **around}
@@ -290,9 +268,6 @@ def _pi_part(part: Json) -> Block:
     if part.get("type") != "toolCall":
         return part
     return tool_use(str(part.get("id")), str(part.get("name")), as_object(part.get("arguments")))
-
-
-# ---- opencode
 
 
 def read_opencode(path: Path, reader: ListReader) -> None:
@@ -335,16 +310,14 @@ def _opencode_messages(database: sqlite3.Connection, session: str) -> Iterator[J
         time = as_object(message.get("time"))
         around = {"timestamp": time.get("created")}
         if message.get("role") == "user":
-            words = [_opencode_text(part) for part in parts.get(name, []) if part.get("text")]
+            texts = [
+                (str(p["text"]), p.get("synthetic")) for p in parts.get(name, []) if p.get("text")
+            ]
+            words = [_added(words) if made else text(words) for words, made in texts]
             if words:
                 yield {"role": "user", "content": words, **around}
         else:
             yield from _opencode_answers(message, parts.get(name, []), around)
-
-
-def _opencode_text(part: Json) -> Block:
-    text = str(part["text"])
-    return _added(text) if part.get("synthetic") else {"type": "text", "text": text}
 
 
 def _opencode_answers(message: Json, parts: Sequence[Json], around: Json) -> Iterator[Json]:
@@ -367,12 +340,8 @@ def _opencode_answers(message: Json, parts: Sequence[Json], around: Json) -> Ite
         elif kind in ("step-finish", "end") and blocks:
             used = as_object(part.get("tokens")) or tokens
             cache = as_object(used.get("cache"))
-            usage = {
-                "input_tokens": count(used.get("input")),
-                "cache_read_input_tokens": count(cache.get("read")),
-                "cache_creation_input_tokens": count(cache.get("write")),
-                "output_tokens": count(used.get("output")) + count(used.get("reasoning")),
-            }
+            output = count(used.get("output")) + count(used.get("reasoning"))
+            usage = _usage(used.get("input"), cache.get("read"), cache.get("write"), output)
             model = message.get("modelID")
             yield {"role": "assistant", "content": blocks, "usage": usage, "model": model, **around}
             if results:

@@ -69,11 +69,7 @@ class RoundWork(NoBackground):
 
 @contextmanager
 def lamina_policy(
-    weigher: Weigher,
-    config: Config,
-    *,
-    window: int = DEFAULT_WINDOW,
-    model: str = "",
+    weigher: Weigher, config: Config, *, window: int = DEFAULT_WINDOW, model: str = ""
 ) -> Generator[LaminaPolicy]:
     """The policy for one recording; its folder goes when the replay is over."""
     with tempfile.TemporaryDirectory(prefix="lamina-replay-") as folder, Runner() as runner:
@@ -139,13 +135,7 @@ class LaminaPolicy:
         )
         unasked, small = UnaskedModel(able, model), _small_model(self._config, model)
         made = Conversation(
-            self._config,
-            self._flags,
-            folder,
-            unasked,
-            RoundWork(),
-            small=small,
-            interactive=True,
+            self._config, self._flags, folder, unasked, RoundWork(), small=small, interactive=True
         )
         made.state.fork = PaperForks(made.clock.now)
         return made
@@ -219,9 +209,8 @@ class _LayeredThread:
         """The call of the small model that picks memories for what the user typed, as if there were
         as many of them as it is ever shown."""
         state = self.state
-        said = [
-            entry for entry in state.ledger.entries[-1:] if "typed" in (entry.get("origins") or ())
-        ]
+        last = state.ledger.entries[-1:]
+        said = [entry for entry in last if "typed" in (entry.get("origins") or ())]
         if not self.recalls or not said or not state.deps.small:
             return
         asked = len(prompts.load("recall", most="5").encode()) + RANKED * _MEMORY_LINE
@@ -311,8 +300,7 @@ class _LayeredThread:
 
     def _recorded(self, messages: Sequence[Message]) -> tuple[Sequence[Message], int]:
         """Messages that are as they were recorded, as the recorded objects: so they weigh what they
-        weighed there, also where others have the same words. And what they weigh together.
-        """
+        weighed there, also where others have the same words. And what they weigh together."""
         shown = self._shown.up_to(messages, self._weigher.losses)
         for message in messages[len(shown.messages) :]:
             place = self._place_of(message, shown.next_place)
@@ -329,10 +317,9 @@ class _LayeredThread:
             for n in range(self._placed, len(held)):
                 self._places.setdefault(self._first(held[n]), []).append(n)
             self._placed = len(held)
-            likely = [
-                n for n in self._places.get(self._first(message), ()) if start <= n < len(held)
-            ]
-            place = next((n for n in sorted(likely) if held[n] == message), -1)
+            known_at = sorted(self._places.get(self._first(message), ()))
+            likely = (n for n in known_at if start <= n < len(held))
+            place = next((n for n in likely if held[n] == message), -1)
             self._known[id(message)] = (message, place)
         return place
 

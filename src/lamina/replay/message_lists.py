@@ -22,13 +22,9 @@ _OPENAI_KEYS = frozenset({"tool_calls", "function_call", "tool_call_id"})
 # Items of the Responses API. Calls whose output is an item of its own, and where each keeps what
 # the tool was given:
 _CALLS = {
-    "function_call": "arguments",
-    "custom_tool_call": "input",
-    "local_shell_call": "action",
-    "shell_call": "action",
-    "apply_patch_call": "operation",
-    "computer_call": "action",
-}
+    "function_call": "arguments", "custom_tool_call": "input", "apply_patch_call": "operation",
+    **dict.fromkeys(("local_shell_call", "shell_call", "computer_call"), "action"),
+}  # fmt: skip
 _OUTPUTS = frozenset(f"{kind}_output" for kind in _CALLS)
 # What the provider ran itself: sent back as it came.
 _RUN_THERE = frozenset({
@@ -57,8 +53,7 @@ def format_of(messages: Sequence[object]) -> str:
 
 def messages_of(body: Json) -> list[object] | None:
     """The messages of a request's body of any of the APIs, its output behind them where it was
-    logged too; None if it holds none.
-    """
+    logged too; None if it holds none."""
     if isinstance(body.get("messages"), list):
         return as_list(body["messages"])
     given, output = body.get("input"), as_list(body.get("output"))
@@ -110,7 +105,9 @@ def blocks_from(entry: Json) -> list[Block] | None:
     if kind in _RUN_THERE:
         return [entry]
     if entry.get("role") in ("tool", "function"):
-        return [_result(_call_id(entry), entry.get("content"))]
+        ids = as_list(entry.get("tool_call_ids"))  # SWE-agent's spelling
+        name = ids[0] if ids else entry.get("tool_call_id", entry.get("name", ""))
+        return [_result(name, entry.get("content"))]
     content = entry.get("content")
     blocks = [] if content in (None, "") else as_blocks(content)
     if blocks is None:
@@ -119,8 +116,7 @@ def blocks_from(entry: Json) -> list[Block] | None:
     for call in map(as_object, as_list(entry.get("tool_calls"))):
         function = as_object(call.get("function")) or call
         blocks.append(_call(call.get("id"), function.get("name"), function.get("arguments")))
-    old = as_object(entry.get("function_call"))
-    if old:
+    if old := as_object(entry.get("function_call")):
         blocks.append(_call("", old.get("name"), old.get("arguments")))
     return blocks
 
@@ -142,11 +138,6 @@ def _part(block: Block) -> Block:
     if kind == "image_url":
         return {"type": "image", "source": {"type": "url", "url": block.get("image_url")}}
     return block
-
-
-def _call_id(entry: Json) -> object:
-    listed = as_list(entry.get("tool_call_ids"))  # SWE-agent's spelling
-    return listed[0] if listed else entry.get("tool_call_id", entry.get("name", ""))
 
 
 def _call(name_of_call: object, tool: object, arguments: object) -> Block:
@@ -279,8 +270,6 @@ class ListReader:
         return self.builder.add(role, blocks, last, recorded_time(entry) or self.clock)
 
 
-# ---- logs
-
 OPEN = 16  # conversations of a log that may go on: agents at work at the same time
 
 
@@ -295,8 +284,7 @@ class _LoggedConversation:
 
 class BodyLog:
     """A log of whole conversations, or of request bodies, one a line. A body that begins with all of
-    an earlier one carries that conversation on: what both hold was sent once.
-    """
+    an earlier one carries that conversation on: what both hold was sent once."""
 
     def __init__(self, reader: ListReader) -> None:
         self._reader = reader

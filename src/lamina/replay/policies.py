@@ -4,26 +4,19 @@ that agents commonly use, for comparison. Touches nothing; `lamina` has a tempor
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import Any
 
 from lamina import prompts
 from lamina.config import Config
 from lamina.errors import UsageError
-from lamina.events import Emit
 from lamina.messages import Block, Json, Message, Purpose
-from lamina.ports import ForkResult, Permit, SeenFile, Tool
+from lamina.ports import ForkResult
 from lamina.replay.recording import Recording
 from lamina.replay.results import Action, Fork, PolicyResult, ReplayResult, result_of
-from lamina.replay.run import (
-    DEFAULT_WINDOW,
-    ContextPolicy,
-    NonePolicy,
-    RecordedTurn,
-    Sent,
-    replay,
-)
+from lamina.replay.run import DEFAULT_WINDOW, ContextPolicy, NonePolicy, RecordedTurn, Sent, replay
 from lamina.replay.weigh import Weigher, piece_of
 
 # What each does, as the report's reader is told.
@@ -41,12 +34,7 @@ FULL = 0.85  # share of the window that a trimmed prompt may fill
 
 @contextmanager
 def open_policy(
-    name: str,
-    weigher: Weigher,
-    config: Config,
-    *,
-    window: int = DEFAULT_WINDOW,
-    model: str = "",
+    name: str, weigher: Weigher, config: Config, *, window: int = DEFAULT_WINDOW, model: str = ""
 ) -> Generator[ContextPolicy]:
     """The policy of that name, made for one recording."""
     if name == "lamina":
@@ -119,18 +107,7 @@ class PaperForks:
         self._taken: list[Fork] = []
 
     async def __call__(
-        self,
-        directive: str,
-        *,
-        purpose: Purpose,
-        permit: Permit,  # noqa: ARG002 - ports.Fork
-        max_calls: int,  # noqa: ARG002
-        files: Mapping[str, SeenFile] | None = None,  # noqa: ARG002
-        instead: Sequence[Tool] = (),  # noqa: ARG002
-        changes: Sequence[Json] = (),  # noqa: ARG002
-        ends_with: Collection[str] = (),
-        apart: bool = False,  # noqa: ARG002 - see `LaminaPolicy`
-        hear: Emit | None = None,  # noqa: ARG002
+        self, directive: str, *, purpose: Purpose, ends_with: Collection[str] = (), **_: Any
     ) -> ForkResult:
         asked, new = len(directive.encode()), purpose == "summary"
         closing = () if ends_with or new else (0,)  # the call that says that all is done

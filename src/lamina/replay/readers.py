@@ -13,33 +13,9 @@ from typing import Any, cast
 
 from lamina.errors import TranscriptError
 from lamina.messages import Json, Usage, as_list, as_object
-from lamina.replay import claude_code
-from lamina.replay.client_logs import (
-    GEMINI,
-    OPENCODE,
-    SQLITE,
-    format_of_lines,
-    read_client_log,
-    read_opencode,
-)
-from lamina.replay.files import (
-    CUT_OFF,
-    FILE_LIMIT,
-    Lines,
-    Unreadable,
-    open_file,
-    read_lines,
-    read_whole,
-)
-from lamina.replay.message_lists import (
-    BodyLog,
-    ListReader,
-    format_of,
-    looks_like_message,
-    messages_of,
-    read_body,
-    tools_of,
-)
+from lamina.replay import claude_code, client_logs, files, message_lists
+from lamina.replay.files import Lines, Unreadable, read_lines, read_whole
+from lamina.replay.message_lists import ListReader, format_of, looks_like_message, messages_of
 from lamina.replay.recording import Builder, RecordedRequest, Recording, as_blocks, moment_of
 
 OWN = "lamina"
@@ -60,8 +36,7 @@ _SAMPLE = 50  # lines that decide the format of a JSONL file
 
 def read_recording(path: Path | str) -> Recording:
     """Read one file. Raises TranscriptError where nothing in it can be used; everything less than
-    that is in the recording's `skipped`.
-    """
+    that is in the recording's `skipped`."""
     recording = read_any(path)
     if not recording.requests:
         found = "; ".join(f"{entry.where}: {entry.reason}" for entry in recording.skipped[:3])
@@ -80,14 +55,14 @@ def read_any(path: Path | str) -> Recording:
         raise TranscriptError(
             f"{path} is not a plain file; write the transcript into one first, or pipe it in (-)."
         )
-    with open_file(path) as file:
-        beginning = file.read(len(SQLITE))
+    with files.open_file(path) as file:
+        beginning = file.read(len(client_logs.SQLITE))
     if not beginning:
         raise TranscriptError(f"{path} is empty; give a transcript: {FORMATS}.")
     reader = ListReader(Builder(str(path), ""))
-    if beginning == SQLITE:
-        reader.builder.format = OPENCODE
-        read_opencode(path, reader)
+    if beginning == client_logs.SQLITE:
+        reader.builder.format = client_logs.OPENCODE
+        client_logs.read_opencode(path, reader)
     elif not (_read_as_lines(path, reader) or _read_as_document(path, reader)):
         raise TranscriptError(f"{path} is not a transcript that Lamina knows; it reads {FORMATS}.")
     return reader.builder.finish()
@@ -99,10 +74,10 @@ def _read_as_lines(path: Path, reader: ListReader) -> bool:
     sample = list(islice(lines, _SAMPLE))
     values = [value for value in (as_object(value) for _, value in sample) if value]
     known = _written_by(values)
-    if sample and path.stat().st_size <= FILE_LIMIT:
+    if sample and path.stat().st_size <= files.FILE_LIMIT:
         first = sample[0][1]
         if isinstance(first, Unreadable):
-            if first.reason == CUT_OFF and not isinstance(read_whole(path), Unreadable):
+            if first.reason == files.CUT_OFF and not isinstance(read_whole(path), Unreadable):
                 return False  # one document over many lines, some of them whole by themselves
         elif len(sample) == 1 and not known:
             return False  # one document on one line
@@ -113,11 +88,11 @@ def _read_as_lines(path: Path, reader: ListReader) -> bool:
     elif known == OWN:
         _read_own(path, rest, builder)
     elif known:
-        read_client_log(rest, reader)
+        client_logs.read_client_log(rest, reader)
     elif any("messages_display" in value for value in values):
         read_tau_display(rest, reader)
     elif any(messages_of(value) is not None for value in values):
-        BodyLog(reader).read(rest)
+        message_lists.BodyLog(reader).read(rest)
     elif any(looks_like_message(value) for value in values):
         _read_list([value for _, value in builder.readable(rest)], reader)
     else:
@@ -127,7 +102,7 @@ def _read_as_lines(path: Path, reader: ListReader) -> bool:
 
 def _written_by(values: Sequence[Json]) -> str:
     """The program whose lines these are; "" if it is none that we know."""
-    if client := format_of_lines(values):
+    if client := client_logs.format_of_lines(values):
         return client
     if is_claude_code(values):
         return claude_code.NAME
@@ -193,8 +168,8 @@ def _read_as_document(path: Path, reader: ListReader) -> bool:
 def _read_object(value: Json, reader: ListReader) -> bool:
     builder, info = reader.builder, as_object(value.get("info"))
     if "projectHash" in value:  # as older versions of Gemini CLI wrote it
-        builder.format = GEMINI
-        read_client_log([(1, {"$set": value})], reader)
+        builder.format = client_logs.GEMINI
+        client_logs.read_client_log([(1, {"$set": value})], reader)
     elif isinstance(value.get("history"), list):
         builder.format = SWE_AGENT
         model = _find_model(value.get("replay_config")) or _find_model(info)
@@ -211,7 +186,7 @@ def _read_object(value: Json, reader: ListReader) -> bool:
     elif (items := messages_of(value)) is not None:
         builder.format = format_of(items)
         where = "messages" if isinstance(value.get("messages"), list) else "input"
-        read_body(value, reader, where=where)
+        message_lists.read_body(value, reader, where=where)
     else:
         return False
     return True
@@ -309,7 +284,9 @@ class OwnReader:
                 self._message(where, entry)
             elif kind == "frame":
                 system = as_blocks(entry.get("system")) or []
-                self._frame = self._builder.frame(system, tools_of(entry.get("tools")))
+                self._frame = self._builder.frame(
+                    system, message_lists.tools_of(entry.get("tools"))
+                )
                 self._model = str(entry.get("model") or "")
             elif kind == "request" and entry.get("purpose") in ("main", "agent"):
                 self._asked_at = moment_of(entry.get("ts"))

@@ -119,29 +119,27 @@ class Recording:
         """The same work with nothing taken away: what followed a summary follows what the summary
         stood for, so that every policy faces the whole history. Usage from a compaction on is left
         out, as it tells of shorter prompts; for exact sizes use `Weigher(self).uncut()`. Where the
-        user asked for the compaction, the request says so: whoever keeps the context obeys.
-        """
+        user asked for the compaction, the request says so: whoever keeps the context obeys."""
         compacted: set[str] = set()
         messages: list[RecordedMessage] = []
         for entry in self.messages:
-            parent = entry.parent
-            while parent >= 0 and self.messages[parent].summary:
-                parent = self.messages[parent].after
+            parent = self._told_in_full(entry.parent)
             depth = messages[parent].depth + 1 if parent >= 0 else 1
             messages.append(replace(entry, parent=parent, depth=depth, summary=False))
         requests: list[RecordedRequest] = []
-        steps = list(self.steps())
-        for number, request in enumerate(self.requests):
-            tail = request.tail
-            while tail >= 0 and self.messages[tail].summary:
-                tail = self.messages[tail].after
-            step, asked = steps[number], False
-            if step.compacted:
-                compacted.add(request.thread)
-                asked = self.messages[step.new[0]].asked
+        for step in self.steps():
+            request, asked = step.request, step.compacted and self.messages[step.new[0]].asked
+            compacted |= {request.thread} if step.compacted else set()
             usage = None if request.thread in compacted else request.usage
+            tail = self._told_in_full(request.tail)
             requests.append(replace(request, tail=tail, usage=usage, compact=asked))
         return replace(self, messages=messages, requests=requests)
+
+    def _told_in_full(self, index: int) -> int:
+        """The message that stands there, or the last that the summary there stands for."""
+        while index >= 0 and self.messages[index].summary:
+            index = self.messages[index].after
+        return index
 
 
 # ---- one in the making
@@ -232,8 +230,7 @@ def as_blocks(content: object) -> list[Block] | None:
 
 def moment_of(value: object) -> float:
     """A recorded time in seconds since 1970, from ISO form (UTC where it names no zone) or a number
-    of seconds or milliseconds; 0: none.
-    """
+    of seconds or milliseconds; 0: none."""
     if isinstance(value, str):
         try:
             moment = datetime.fromisoformat(value)

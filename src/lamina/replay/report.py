@@ -12,16 +12,8 @@ from importlib.resources import files
 from pathlib import PurePath
 
 from lamina.cache.prices import checked_on, money_text
-from lamina.replay.charts import (
-    cache_chart,
-    cache_parts,
-    context_chart,
-    lanes_of,
-    layer_name,
-    money_chart,
-    span_text,
-    tokens_text,
-)
+from lamina.replay import charts
+from lamina.replay.charts import layer_name, tokens_text
 from lamina.replay.policies import NAMES
 from lamina.replay.results import PolicyResult, ReplayResult, compared_with, merged
 
@@ -115,14 +107,17 @@ def _section(result: ReplayResult, css: dict[str, str], number: int) -> str:
         top = max(f.usage.prompt for p in result.policies for f in p.requests) or 1
         parts.append(_cards(result.policies, css))
         legend = _legend((css[p.policy], p.policy) for p in result.policies)
-        lanes = [(kind, label) for label, kind in lanes_of(result.policies)]
-        context = legend + context_chart(result, css) + _legend(lanes, css="legend rows")
+        lanes = [(kind, label) for label, kind in charts.lanes_of(result.policies)]
+        context = legend + charts.context_chart(result, css) + _legend(lanes, css="legend rows")
         parts.append(_plot("Context size", "tokens in each prompt", context))
         cache = "".join(
-            _cache_legend(p, css) + cache_chart(p, top, css[p.policy]) for p in result.policies
+            _cache_legend(p, css) + charts.cache_chart(p, top, css[p.policy])
+            for p in result.policies
         )
         parts.append(_plot("Cache", CACHE_WORDS, cache))
-        parts.append(_plot("Money", "sum up to each request", legend + money_chart(result, css)))
+        parts.append(
+            _plot("Money", "sum up to each request", legend + charts.money_chart(result, css))
+        )
         parts.append(_layers(result.policies))
         parts.append(_actions(result.policies))
     parts.append(_skipped(result))
@@ -135,7 +130,7 @@ def _facts(result: ReplayResult) -> str:
     if result.timed and figures:
         day = datetime.fromtimestamp(max(0.0, min(result.began, 4e9)), UTC)
         facts.append(f"began {day:%Y-%m-%d %H:%M} UTC")
-        facts.append(f"lasted {span_text(figures[-1].time - figures[0].time)}")
+        facts.append(f"lasted {charts.span_text(figures[-1].time - figures[0].time)}")
     elif figures:
         facts.append("the recording has no times: requests are taken to be 10 s apart")
     threads = {request.thread for request in figures}
@@ -202,7 +197,7 @@ def _legend(names: Iterable[tuple[str, str]], head: str = "", css: str = "legend
 def _cache_legend(policy: PolicyResult, css: dict[str, str]) -> str:
     parts = [
         (kind, f"{word} {100 * amount / max(1, policy.usage.prompt):.1f}%")
-        for kind, word, amount in cache_parts(policy.usage)
+        for kind, word, amount in charts.cache_parts(policy.usage)
     ]
     return _legend(parts, f'<b class="{css[policy.policy]}">{escape(policy.policy)}</b>')
 

@@ -62,8 +62,7 @@ class Rereads:
 
     def tell(self, key: Hashable, block: Block) -> None:
         """A block of the policy's own: lines that it quotes are there, but it is no view of a file
-        and no output of a command.
-        """
+        and no output of a command."""
         self.add(key, {name: value for name, value in block.items() if name != "tool_use_id"}, 0)
 
     def add(self, key: Hashable, block: Block, tokens: int) -> None:
@@ -81,12 +80,14 @@ class Rereads:
         call = self._calls.get(str(block.get("tool_use_id")), {})
         held = _Held(tokens, frozenset(quotable(_texts(block))), path_of(call), command_of(call))
         self._held[key] = held
-        for line in held.lines:
-            self._by_line.setdefault(line, set()).add(key)
-        if held.path:
-            self._by_path.setdefault(held.path, set()).add(key)
-        if held.command:
-            self._by_command.setdefault(held.command, set()).add(key)
+        for index, name in self._places(held):
+            index.setdefault(name, set()).add(key)
+
+    def _places(self, held: _Held) -> Iterator[tuple[dict[str, set[Hashable]], str]]:
+        """Where a block is looked up, and by what."""
+        yield from ((self._by_line, line) for line in held.lines)
+        named = ((self._by_path, held.path), (self._by_command, held.command))
+        yield from ((index, name) for index, name in named if name)
 
     def forget(self, key: Hashable) -> None:
         """A block that the recording itself gave up, by going back or by its own compaction; where
@@ -98,12 +99,8 @@ class Rereads:
         held = self._held.pop(key, None)
         self._pending.pop(key, None)
         self._out.discard(key)
-        if held is not None:
-            for line in held.lines:
-                self._by_line[line].discard(key)
-            for index, name in ((self._by_path, held.path), (self._by_command, held.command)):
-                if name:
-                    index[name].discard(key)
+        for index, name in self._places(held) if held is not None else ():
+            index[name].discard(key)
 
     def show(self, key: Hashable) -> None:
         """The block is in the prompt."""
@@ -111,7 +108,7 @@ class Rereads:
 
     def hide(self, key: Hashable) -> None:
         """The block is not in the prompt, though the conversation holds it."""
-        if key in self._held or key in self._pending:
+        if self.knows(key):
             self._out.add(key)
 
     def found(self, answer: Iterable[Block]) -> list[tuple[Hashable, Reread]]:
@@ -165,10 +162,7 @@ def command_of(call: Block) -> str:
 
 def _first(call: Block, names: tuple[str, ...]) -> str:
     given = as_object(call.get("input"))
-    for name in names:
-        if isinstance(given.get(name), str):
-            return given[name]
-    return ""
+    return next((given[name] for name in names if isinstance(given.get(name), str)), "")
 
 
 def quotable(texts: Iterable[str]) -> Iterator[str]:

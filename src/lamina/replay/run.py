@@ -19,7 +19,7 @@ from lamina.cache.prices import Price, cost, price_of
 from lamina.cache.simulate import FIVE_MINUTES, PaperBlock, PaperCache, rules_for
 from lamina.ledger import joining
 from lamina.messages import Message, Usage
-from lamina.replay.recording import Frame, RecordedRequest, Recording, RequestStep
+from lamina.replay.recording import RecordedRequest, Recording, RequestStep
 from lamina.replay.rereads import Rereads
 from lamina.replay.results import Action, Fork, OwnCall, PolicyResult, RequestFigures, Reread
 from lamina.replay.weigh import Losses, Piece, Weigher
@@ -36,7 +36,6 @@ class RecordedTurn:
     request: RecordedRequest  # its time, thread and model; its usage is what the recorder paid
     keep: int  # so many of the thread's messages stay; fewer than it had: it went back
     new: Sequence[Message]  # what follows them; the last answer comes first
-    frame: Frame
     compacted: bool  # the recorder itself started again from a summary
     fetched: int = 0  # tokens of re-reads that stand in the prompt besides the policy's messages
 
@@ -62,8 +61,7 @@ class Sent:
 
 class ContextPolicy(Protocol):
     """One way to keep a context. A policy is made afresh for each recording; it may append what it
-    is told to a ledger of its own and send that ledger's view.
-    """
+    is told to a ledger of its own and send that ledger's view."""
 
     @property
     def name(self) -> str: ...
@@ -200,11 +198,8 @@ class _ReplayedThread:
             self._tokens += sum(tokens for _, tokens in paper)
             self._held.append(paper)
             self._said.append(message)
-        frame = self._recording.frames[step.request.frame]
-        fetched = self._prompt.fetched
-        return RecordedTurn(
-            step.number, step.request, step.keep, new, frame, step.compacted, fetched
-        )
+        told = (step.number, step.request, step.keep, new, step.compacted)
+        return RecordedTurn(*told, self._prompt.fetched)
 
     def book(self, step: RequestStep, sent: Sent) -> RequestFigures:
         request, books = step.request, self._books
@@ -366,8 +361,7 @@ class SentPrompt:
     ) -> tuple[list[Hashable], list[Hashable]]:
         """Make the prompt hold exactly this, of which so many messages are those sent last (-1: not
         known); blocks fetched again stay where they were put. Returns the keys of the blocks that
-        left it and of those that came in.
-        """
+        left it and of those that came in."""
         same = same if same >= 0 else self.same_messages(messages)
         same = same if self._frame == frame else 0
         new = [self._weigher.paper(message) for message in messages[same:]]
@@ -431,8 +425,7 @@ class SentPrompt:
 
     def warm(self, at: float, ttl: float, read: int) -> None:
         """Let the cache know what the first request read already: the system prompt that others had
-        sent, or all of a conversation that began before its file.
-        """
+        sent, or all of a conversation that began before its file."""
         ends = list(accumulate(line.paper[1] for line in self._lines))
         known = min(range(len(ends)), key=lambda place: abs(ends[place] - read)) + 1
         prompt = self._cache.prompt()

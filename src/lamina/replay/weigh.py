@@ -145,8 +145,7 @@ def _features(recording: Recording, indexes: Sequence[int]) -> tuple[list[float]
 
 def _fit(rows: list[list[float]], grown: list[float]) -> tuple[float, ...]:
     """Least squares drawn towards the usual figures, with less weight on requests that fit badly:
-    those carried something that the recording doesn't show.
-    """
+    those carried something that the recording doesn't show."""
     import numpy as np
 
     features, target = np.array(rows), np.array(grown)
@@ -172,22 +171,14 @@ Losses: TypeAlias = tuple[tuple[int, float], ...]
 
 
 class Weigher:
-    """Blocks of one recording as the cache on paper takes them.
+    """Blocks of one recording as the cache on paper takes them: stretched so that each prompt adds up
+    to what the provider reported; what remains is booked as unrecorded."""
 
-    With `anchored`, blocks are stretched so that each prompt adds up to what the provider reported,
-    and what remains is booked as unrecorded; without, only the scales and the first request's
-    usage count.
-    """
-
-    def __init__(
-        self, recording: Recording, scales: Scales | None = None, *, anchored: bool = True
-    ) -> None:
+    def __init__(self, recording: Recording, scales: Scales | None = None) -> None:
         self.recording = recording
         self.scales = scales if scales is not None else calibrate(recording)
         self._paper: dict[int, list[PaperBlock]] = {}  # by index of the message
-        self._index: dict[int, int] = {
-            id(entry.message): index for index, entry in enumerate(recording.messages)
-        }
+        self._index = {id(one.message): index for index, one in enumerate(recording.messages)}
         self._by_key: dict[Hashable, int] = {}
         self._place: dict[Hashable, int] = {}  # a block's name → index of its message
         # What a recorded block weighs by its anchor for what the scales say: by name and by kind.
@@ -198,7 +189,7 @@ class Weigher:
         self._losses: dict[int, Losses] = {}  # by number of the request
         self._lost: dict[tuple[int, Losses], list[PaperBlock]] = {}
         self._now: Losses = ()
-        self._anchor(anchored)
+        self._anchor()
         found: dict[Hashable, list[int]] = {}
         for index, paper in self._paper.items():
             for key, tokens in paper:
@@ -237,8 +228,7 @@ class Weigher:
 
     def at(self, number: int) -> Sequence[PaperBlock]:
         """Weigh for this request from now on. Returns what precedes its messages: system and
-        tools, then what wasn't recorded.
-        """
+        tools, then what wasn't recorded."""
         self._now = self._losses[number]
         return self._frames[number]
 
@@ -249,8 +239,7 @@ class Weigher:
 
     def uncut(self) -> Weigher:
         """For the same recording without its compactions: blocks keep their weight, and nothing in
-        front of them changes.
-        """
+        front of them changes."""
         first: dict[str, list[PaperBlock]] = {}
         frames = {
             number: first.setdefault(request.thread, self._frames[number])
@@ -322,26 +311,24 @@ class Weigher:
     def tokens(self, message: Message) -> int:
         return sum(tokens for _, tokens in self.paper(message))
 
-    def _anchor(self, anchored: bool) -> None:
+    def _anchor(self) -> None:
         threads: dict[str, _AnchoredThread] = {}
-        later = self._later_frames(anchored)
+        later = self._later_frames()
         for step in self.recording.steps():
             name = step.request.thread
             thread = threads.setdefault(name, _AnchoredThread(later.get(name)))
-            thread.follow(self, step, anchored)
+            thread.follow(self, step)
             self._frames[step.number] = thread.frame
             self._losses[step.number] = thread.losses
 
-    def _later_frames(self, anchored: bool) -> dict[str, int]:
-        """By conversation, the least that stood before the messages after a compaction; 0: there
-        was one, but nobody may look at its size."""
+    def _later_frames(self) -> dict[str, int]:
+        """By conversation, the least that stood before the messages after a compaction."""
         least: dict[str, int] = {}
         for step in self.recording.steps():
             usage = step.request.usage
             if step.compacted and usage is not None and usage.prompt:
                 said = sum(tokens for index in step.new for _, tokens in self.recorded(index))
-                frame = max(0, usage.prompt - said) if anchored else 0
-                name = step.request.thread
+                frame, name = max(0, usage.prompt - said), step.request.thread
                 least[name] = min(frame, least.get(name, frame))
         return least
 
@@ -357,7 +344,7 @@ class _AnchoredThread:
         self._before = 0  # messages with a smaller index have been sent
         self.losses: Losses = ()
 
-    def follow(self, weigher: Weigher, step: RequestStep, anchored: bool) -> None:
+    def follow(self, weigher: Weigher, step: RequestStep) -> None:
         del self._ends[step.keep :]
         held = weigher.recording.messages
         while self._open and held[self._open[-1]].depth > step.keep:
@@ -367,14 +354,12 @@ class _AnchoredThread:
             self._ends.append((self._ends[-1] if self._ends else 0) + tokens)
             self._open.append(index)
             self._before = max(self._before, index + 1)
-        usage = step.request.usage
-        told = anchored and usage is not None and usage.prompt > 0
+        prompt = step.request.usage.prompt if step.request.usage is not None else 0
         if not self.frame:
             self._open_frame(weigher, step)
-            self._open = [] if told else self._open
-            return
-        if told and usage is not None:
-            self._settle(weigher, usage.prompt)
+            self._open = [] if prompt else self._open
+        elif prompt:
+            self._settle(weigher, prompt)
 
     def _open_frame(self, weigher: Weigher, step: RequestStep) -> None:
         recording, usage = weigher.recording, step.request.usage
@@ -457,8 +442,7 @@ def _name(block: Block, key: Hashable) -> Hashable:
 
 def _system_tokens(recording: Recording, step: RequestStep, most: int) -> int:
     """The size of system and tools: the least that any request of its model read, be it the first
-    from a cache that others had filled, or one after a break.
-    """
+    from a cache that others had filled, or one after a break."""
     first = step.request
     reads = [
         request.usage.cache_read

@@ -12,9 +12,19 @@ from collections.abc import Generator
 from dataclasses import asdict
 from typing import Any
 
-from lamina.cli.options import add_verb, begin_group, command, config_of, count, flag, optional
+from lamina.cli import terminal
+from lamina.cli.options import (
+    add_verb,
+    begin_group,
+    command,
+    config_of,
+    count,
+    flag,
+    hint,
+    optional,
+)
 from lamina.cli.settings import change
-from lamina.cli.terminal import harmless, moment, note, out, out_json, plural, print_diff, table
+from lamina.cli.terminal import harmless, moment, note, out, out_json, picked, plural, table
 from lamina.config import Config, settings_files
 from lamina.errors import LaminaError, UsageError
 from lamina.events import quiet
@@ -70,9 +80,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     remove.add_argument("file", help="the file")
     restore = add_verb(verbs, "restore", "bring an earlier version back, for everybody")
     restore.add_argument("file", help="the file")
-    restore.add_argument(
-        "version", nargs="?", type=count, help="its number in `team log` (the last)"
-    )
+    which = "its number in `team log` (the last)"
+    restore.add_argument("version", nargs="?", type=count, help=which)
     sync = add_verb(verbs, "sync", "pull and push in the background; sessions call it")
     flag(sync, "--soon", "wait a little for further writes")
     serving.add_verbs(verbs)
@@ -192,19 +201,16 @@ def _told(
     pushed: Pushed | None = None,
 ) -> None:
     if args.json:
-        out_json(value)
-        return
+        return out_json(value)
     if sentence:
         out(sentence)
     if args.quiet:
-        return
+        return None
     pulled, pushed = pulled or Pulled(), pushed or Pushed()
-    for key, author in pulled.taken.items():
-        out(f"  {harmless(key)}  from {author}")
-    for key, author in pulled.removed.items():
-        out(f"  {harmless(key)}  removed by {author}")
-    for key in pushed.sent:
-        out(f"  {harmless(key)}  sent")
+    did = [(key, f"from {author}") for key, author in pulled.taken.items()]
+    did += [(key, f"removed by {author}") for key, author in pulled.removed.items()]
+    for key, what in (*did, *((key, "sent") for key in pushed.sent)):
+        out(f"  {harmless(key)}  {what}")
     for key, why in {**pulled.left_out, **pushed.refused}.items():
         note(f"Left out: {harmless(key)}: {harmless(why)}")
     for line in _for_a_person(args, pulled):
@@ -213,6 +219,7 @@ def _told(
         names = ", ".join(map(harmless, pushed.unconfirmed[:5]))
         push = command(args, "team push --yes")
         note(f"Not sent, because it was there before you joined: {names}. {push} sends it.")
+    return None
 
 
 def _json_of(pulled: Pulled | None, pushed: Pushed | None) -> dict[str, Any]:
@@ -307,7 +314,7 @@ def _log(args: argparse.Namespace, config: Config, store: MemoryStore, place: Pl
     names = ("version", "file", "author", "when", "removed")
     shown = [
         (one.version, one.key, one.author, one.at, one.content is None)
-        for one in (found[: args.number] if args.number else found)
+        for one in found[: args.number or None]
     ]
     if args.json:
         out_json([dict(zip(names, row, strict=True)) for row in shown])
@@ -330,20 +337,18 @@ def _diff(args: argparse.Namespace, config: Config, store: MemoryStore, place: P
         base = place.base(known.sha256) if known else None
         diffs[key] = diff_text(TEAM + key, base, content)
     if args.json:
-        out_json(diffs)
-        return
+        return out_json(diffs)
     for text in diffs.values():
-        print_diff(text)
-    if not diffs and not args.quiet:
-        note("Nothing to send: everything is on the server.")
+        terminal.print_diff(text)
+    return hint(args, "Nothing to send: everything is on the server.") if not diffs else None
 
 
 def _members(args: argparse.Namespace, config: Config, store: MemoryStore, place: Place) -> None:
     members = _joined(config, store, place)[1].members()
     if args.json:
-        out_json([{"name": one.name, "writes": one.writes} for one in members])
-        return
-    out(table([[harmless(one.name), "writes" if one.writes else "reads"] for one in members]))
+        return out_json([picked(one, "name writes") for one in members])
+    rows = [[harmless(one.name), "writes" if one.writes else "reads"] for one in members]
+    return out(table(rows))
 
 
 def _resolve(args: argparse.Namespace, config: Config, store: MemoryStore, place: Place) -> None:
@@ -371,10 +376,12 @@ def _resolve(args: argparse.Namespace, config: Config, store: MemoryStore, place
     for one in found:
         out(f"{harmless(one.key)}: {one.author}'s version replaced yours, {moment(one.when)}")
         theirs = None if one.theirs is None else one.theirs.encode()
-        print_diff(diff_text(TEAM + one.key, theirs, one.mine.encode()))
-    if found and not args.quiet:
-        note("`lamina team resolve FILE --mine` writes yours for everybody; --theirs drops it.")
-    elif not found:
+        terminal.print_diff(diff_text(TEAM + one.key, theirs, one.mine.encode()))
+    if found:
+        hint(
+            args, "`lamina team resolve FILE --mine` writes yours for everybody; --theirs drops it."
+        )
+    else:
         note("Nothing clashed.")
 
 
@@ -404,10 +411,9 @@ def _restore(args: argparse.Namespace, config: Config, store: MemoryStore, place
     remote = _joined(config, store, place)[1]
     number = args.version
     if number is None:
-        texts = [one.version for one in remote.history(key) if one.content is not None]
-        if not texts:
-            raise UsageError(f"The team never had {key}. `lamina team log` lists all versions.")
-        number = texts[0]
+        number = next((one.version for one in remote.history(key) if one.content is not None), None)
+    if number is None:
+        raise UsageError(f"The team never had {key}. `lamina team log` lists all versions.")
     entry = remote.version(key, number)
     if entry.content is None:
         raise TeamRefused(f"{key} was removed in version {number}. Choose an earlier one.")

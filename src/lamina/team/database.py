@@ -57,6 +57,8 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
     ),
 )
 PAGE_BYTES = 2_000_000
+_TOKENS = "SELECT id, tenant, name, repo, writes, created, revoked FROM tokens"
+_ENTRIES = "SELECT key, content, sha256, author, at, version FROM versions WHERE repository = ?"
 
 
 class Stale(LaminaError):
@@ -180,31 +182,21 @@ class Database:
         return token, secret
 
     def tokens(self, tenant: str = "") -> list[Token]:
+        asked = f"{_TOKENS} WHERE ? IN ('', tenant) ORDER BY created, id"
         with self._reading() as connection:
-            rows = connection.execute(
-                "SELECT id, tenant, name, repo, writes, created, revoked FROM tokens "
-                "WHERE ? IN ('', tenant) ORDER BY created, id",
-                (tenant,),
-            ).fetchall()
-        return [_token(row) for row in rows]
+            return [_token(row) for row in connection.execute(asked, (tenant,)).fetchall()]
 
     def token(self, secret: str) -> Token | None:
         """None for an unknown and for a revoked one alike."""
+        asked = f"{_TOKENS} WHERE hash = ? AND revoked IS NULL"
         with self._engine.connected() as connection:
-            row = connection.execute(
-                "SELECT id, tenant, name, repo, writes, created, revoked FROM tokens "
-                "WHERE hash = ? AND revoked IS NULL",
-                (_hash(secret),),
-            ).fetchone()
+            row = connection.execute(asked, (_hash(secret),)).fetchone()
         return _token(row) if row else None
 
     def revoke(self, token_id: str) -> bool:
         with self._writing() as connection:
-            done = connection.execute(
-                "UPDATE tokens SET revoked = ? WHERE id = ? AND revoked IS NULL",
-                (self._now(), token_id),
-            )
-            return done.rowcount == 1
+            revoking = "UPDATE tokens SET revoked = ? WHERE id = ? AND revoked IS NULL"
+            return connection.execute(revoking, (self._now(), token_id)).rowcount == 1
 
     # ---- reading
 
@@ -230,12 +222,9 @@ class Database:
                 "SELECT version FROM states WHERE repository = ? AND etag = ?", (number, since)
             ).fetchone()
             after = found[0] if found else 0
-            rows = connection.execute(
-                "SELECT key, content, sha256, author, at, version FROM versions "
-                "WHERE repository = ? AND latest = 1 AND version > ? "
-                "AND (content IS NOT NULL OR ? > 0) ORDER BY version, key",
-                (number, after, after),
-            )
+            new = "latest = 1 AND version > ? AND (content IS NOT NULL OR ? > 0)"
+            asked = f"{_ENTRIES} AND {new} ORDER BY version, key"
+            rows = connection.execute(asked, (number, after, after))
             entries: list[Entry] = []
             size = 0
             for row in rows:
@@ -266,11 +255,8 @@ class Database:
     def version(self, tenant: str, repo: str, key: str, version: int) -> Entry | None:
         with self._reading() as connection:
             number, _ = _state(connection, tenant, repo)
-            row = connection.execute(
-                "SELECT key, content, sha256, author, at, version FROM versions "
-                "WHERE repository = ? AND key = ? AND version = ?",
-                (number, key, version),
-            ).fetchone()
+            asked = f"{_ENTRIES} AND key = ? AND version = ?"
+            row = connection.execute(asked, (number, key, version)).fetchone()
         return Entry(*row) if row else None
 
     # ---- writing
@@ -309,9 +295,8 @@ class Database:
                 raise TooMany(
                     f"A team's memory holds at most {MOST_KEYS:,} files: merge some by topic."
                 )
-            connection.execute(
-                "INSERT INTO states VALUES (?, ?, ?)", (number, new.etag, new.version)
-            )
+            kept = (number, new.etag, new.version)
+            connection.execute("INSERT INTO states VALUES (?, ?, ?)", kept)
             return new
 
 

@@ -173,10 +173,8 @@ class TeamSync:
         if local is None and known is not None and known.why in ("", _AWAY):
             plan.did.left_out[entry.key] = plan.whys[entry.key] = _AWAY
             return
-        after = theirs
-        edited = local is not None and (
-            known is None or sha256(local) not in (known.sha256, *known.seen)
-        )
+        after, ours = theirs, (known.sha256, *known.seen) if known else ()
+        edited = local is not None and sha256(local) not in ours
         if edited:
             base = self.place.base(known.sha256) if known else None
             after = merge_contents(base, local, theirs, path) or theirs

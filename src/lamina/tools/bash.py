@@ -42,37 +42,29 @@ CAP = 1_000_000  # bytes kept of the output
 LONGEST_COMMAND = 100_000  # characters; Linux takes 128 KiB as one argument
 
 
-def _spec(seconds: float, most: float) -> ToolSpec:
-    return ToolSpec(
-        name="Bash",
-        description=(
-            "Runs a command in bash and returns what it prints, stdout and stderr together, and its "
-            "exit code if that is not 0. cd lasts until the next call. There is no input and no "
-            "terminal. Processes left in the background are ended with the command. Depending on the "
-            "session, writing outside of the project and the network may be blocked. Use Read, Grep, "
-            "Glob and Edit rather than cat, grep, find and sed."
-        ),
-        input_schema=takes(
-            "command",
-            command={"type": "string", "minLength": 1, "maxLength": LONGEST_COMMAND},
-            timeout={
-                "type": "number",
-                "exclusiveMinimum": 0,
-                "maximum": most,
-                "description": f"Seconds until it is ended; {seconds:g} if not given.",
-            },
-            description={"type": "string", "description": "What it does, in a few words."},
-        ),
-        clearable=True,
-        threshold=30_000,
-        parallel=False,
-    )
+_ABOUT = (
+    "Runs a command in bash and returns what it prints, stdout and stderr together, and its exit code "
+    "if that is not 0. cd lasts until the next call. There is no input and no terminal. Processes left "
+    "in the background are ended with the command. Depending on the session, writing outside of the "
+    "project and the network may be blocked. Use Read, Grep, Glob and Edit rather than cat, grep, find "
+    "and sed."
+)
 
 
 class Bash:
     def __init__(self, seconds: float = SECONDS, most: float = MOST_SECONDS) -> None:
         self._seconds = min(seconds, most)
-        self.spec = _spec(self._seconds, most)
+        ended = f"Seconds until it is ended; {self._seconds:g} if not given."
+        timeout: Json = {"type": "number", "exclusiveMinimum": 0, "maximum": most}
+        schema = takes(
+            "command",
+            command={"type": "string", "minLength": 1, "maxLength": LONGEST_COMMAND},
+            timeout={**timeout, "description": ended},
+            description={"type": "string", "description": "What it does, in a few words."},
+        )
+        self.spec = ToolSpec(
+            "Bash", _ABOUT, schema, clearable=True, threshold=30_000, parallel=False
+        )
 
     async def run(self, input: Json, context: ToolContext) -> ToolOutcome:  # noqa: A002
         text: str = input["command"]

@@ -90,17 +90,13 @@ def open_regular(place: Held) -> Generator[tuple[BinaryIO, os.stat_result]]:
         )
     with complaints(place.path, "read"):
         place.check()
-        if place.status is not None:
-            _refuse_special(place.status, place.path)
+        mode = place.status.st_mode if place.status is not None else stat.S_IFREG
+        if stat.S_ISDIR(mode):
+            raise ToolError(f"{place.path} is a directory. Use Glob to list its files.")
+        if not stat.S_ISREG(mode):
+            raise ToolError(f"{place.path} is a device, pipe or socket, not a file.")
         with open(place.open(os.O_RDONLY), "rb") as file:
             yield file, os.fstat(file.fileno())
-
-
-def _refuse_special(status: os.stat_result, path: Path) -> None:
-    if stat.S_ISDIR(status.st_mode):
-        raise ToolError(f"{path} is a directory. Use Glob to list its files.")
-    if not stat.S_ISREG(status.st_mode):
-        raise ToolError(f"{path} is a device, pipe or socket, not a file.")
 
 
 def load(place: Held) -> tuple[bytes, os.stat_result]:
@@ -154,8 +150,7 @@ def replace(place: Held, data: bytes, before: os.stat_result | None, notes: Path
     """Put the data there, whole or not at all; mode and owner of an old file stay.
 
     `before` is the old file's status, None for a file that must not exist yet. `notes` is a folder of
-    ours that tells `sweep` what is being written.
-    """
+    ours that tells `sweep` what is being written."""
     with complaints(place.path, "write"), place.parent() as parent:
         if before is not None and not os.access(place.name, os.W_OK, dir_fd=parent):
             raise ToolError(f"{place.path} is write-protected.")

@@ -15,22 +15,12 @@ import inspect
 import json
 import re
 import shlex
+import typing
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import (
-    Annotated,
-    Any,
-    Generic,
-    ParamSpec,
-    TypeVar,
-    cast,
-    get_args,
-    get_origin,
-    get_type_hints,
-    overload,
-)
+from typing import Annotated, Any, Generic, ParamSpec, TypeVar, cast, overload
 from urllib.parse import urlsplit
 
 import anyio.to_thread
@@ -66,8 +56,7 @@ def tool(function: Function | None = None, /, **options: Any) -> Any:
     """Make a tool of a function: `@tool`, or `@tool(name=…, clearable=True, …)`. It can still be
     called as the function that it was.
 
-    A parameter annotated with ToolContext receives the context and is not shown to the model.
-    """
+    A parameter annotated with ToolContext receives the context and is not shown to the model."""
     if function is None:
         return partial(_make, **options)
     return _make(function)
@@ -110,7 +99,6 @@ class FunctionTool(Generic[_Given, _Made]):
         return as_outcome(await called(self.function, **arguments))
 
     def _arguments(self, input: Json) -> dict[str, Any]:  # noqa: A002
-
         try:
             typed = msgspec.convert(input, self.struct)
         except msgspec.ValidationError as error:
@@ -189,7 +177,7 @@ def _fields(
 
 def _hints(function: Function, name: str) -> dict[str, Any]:
     try:
-        return get_type_hints(function, include_extras=True)
+        return typing.get_type_hints(function, include_extras=True)
     except NameError as error:
         raise UsageError(
             f"A type of the tool {name} can't be found: {error}. Import it outside TYPE_CHECKING."
@@ -198,9 +186,9 @@ def _hints(function: Function, name: str) -> dict[str, Any]:
 
 def _annotation(hint: Any) -> str:
     """`Annotated[int, "how many"]` describes its parameter."""
-    if get_origin(hint) is not Annotated:
+    if typing.get_origin(hint) is not Annotated:
         return ""
-    return next((note for note in get_args(hint)[1:] if isinstance(note, str)), "")
+    return next((note for note in typing.get_args(hint)[1:] if isinstance(note, str)), "")
 
 
 def _struct(name: str, fields: list[tuple[str, Any, Any]]) -> Any:

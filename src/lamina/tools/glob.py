@@ -109,11 +109,6 @@ class _IgnoreRule:
     directories: bool  # ended with `/`
     anchored: bool  # has a `/` elsewhere: counts from the file's own directory
 
-    def decides(self, below: str, name: str, is_directory: bool) -> bool:
-        if self.directories and not is_directory:
-            return False
-        return matches(self.pattern, below if self.anchored else name, braces=False)
-
 
 @dataclass(frozen=True, slots=True)
 class _IgnoreRules:
@@ -128,7 +123,8 @@ class _IgnoreRules:
         while level is not None:
             below = path[len(level.directory.rstrip("/")) + 1 :]
             for rule in reversed(level.rules):
-                if rule.decides(below, name, is_directory):
+                meant = is_directory or not rule.directories
+                if meant and matches(rule.pattern, below if rule.anchored else name, braces=False):
                     return not rule.include
             level = level.above
         return False
@@ -145,8 +141,7 @@ class Walk:
     def files(self, descriptor: int) -> Iterator[tuple[str, os.DirEntry[str]]]:
         """The regular files, sorted, by their path below the root, which the descriptor is of.
 
-        Raises OutOfTime.
-        """
+        Raises OutOfTime."""
         above: _IgnoreRules | None = None
         if not self.ignored:
             for parent in reversed(self.root.parents):

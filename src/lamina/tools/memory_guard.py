@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -53,7 +54,7 @@ def evidence_for(
 ) -> list[Evidence]:
     """Quotes for what a memory claims. `users_word`: its type promises that, so only the user's
     sentences count; else what it repeats from tools, pastes and memories is named as well."""
-    recent = [entry for entry in entries[-_LOOKED_AT:] if entry.get("kind") == "message"]
+    recent = _recent(entries)
     found = _typed(claim, recent, session)
     if not users_word:
         found += echoed(claim, recent, session)
@@ -65,8 +66,7 @@ def taken_back(
 ) -> list[Evidence]:
     """The user's sentences that end what a change drops of a memory, the newest for each."""
     lost = left_out(before, after) if before is not None else []
-    recent = [entry for entry in entries[-_LOOKED_AT:] if entry.get("kind") == "message"]
-    typed = list(_sentences(recent)) if lost else []
+    typed = list(_sentences(_recent(entries))) if lost else []
     path = before.path if before is not None else ""
     found = [
         next((spoken for spoken in typed if takes_back(spoken[1], one.text, path)), None)
@@ -78,8 +78,7 @@ def taken_back(
 def asked_to_forget(memory: Memory, entries: Sequence[Json], session: str) -> list[Evidence]:
     """The user's sentence for which a memory is forgotten: in their last message one that asks to
     forget, or a plain yes; before, one that asks for this."""
-    recent = [entry for entry in entries[-_LOOKED_AT:] if entry.get("kind") == "message"]
-    sentences = list(_sentences(recent))
+    sentences = list(_sentences(_recent(entries)))
     if not sentences:
         return []
     last = sentences[0][0]
@@ -94,12 +93,12 @@ def asked_to_forget(memory: Memory, entries: Sequence[Json], session: str) -> li
 
 def last_typed(entries: Sequence[Json]) -> str:
     """What the user typed last, "" if nothing."""
-    for entry in reversed(entries[-_LOOKED_AT:]):
-        if entry.get("kind") == "message":
-            words = "\n".join(typed_parts(blocks_of_entry(entry))).strip()
-            if words:
-                return words
-    return ""
+    said = ("\n".join(typed_parts(blocks_of_entry(one))) for one in reversed(_recent(entries)))
+    return next((words.strip() for words in said if words.strip()), "")
+
+
+def _recent(entries: Sequence[Json]) -> list[Json]:
+    return [entry for entry in entries[-_LOOKED_AT:] if entry.get("kind") == "message"]
 
 
 def _typed(claim: str, entries: Sequence[Json], session: str) -> list[Evidence]:
@@ -198,7 +197,7 @@ def logs_of(directory: Path, known: Mapping[str, Stamped]) -> dict[str, Stamped]
     """Every log of a day; those that are as they were are not read again."""
     found: dict[str, Stamped] = {}
     for path in (directory / "logs").glob("*/*/*.md"):
-        try:
+        with suppress(OSError):
             status = path.lstat()
             if not stat.S_ISREG(status.st_mode):
                 continue
@@ -207,8 +206,6 @@ def logs_of(directory: Path, known: Mapping[str, Stamped]) -> dict[str, Stamped]
             before = known.get(name)
             same = before is not None and before[0] == stamp
             found[name] = before if before and same else (stamp, path.read_bytes())
-        except OSError:
-            continue
     return found
 
 
@@ -294,23 +291,22 @@ class MemoryGuard:
         below = self._below(path)
         if below is None:
             return None
-        inside = below if is_memory_path(below) else None
-        if inside is None:
+        if not is_memory_path(below):
             self._demand_no_secret(below, data, old)
             return self._appended(path, below, data, old, reason)
         wanted = data
-        made = proposal_of(read_topic(inside, data), "agent", self._session)
+        made = proposal_of(read_topic(below, data), "agent", self._session)
         if made.type in ("user", "feedback"):
             made = replace(made, evidence=tuple(evidence))
             data = file_in_their_words(self._store, made, data, old)
         try:
             outcome = self._store.write_file(
-                inside,
+                below,
                 data,
                 writer="agent",
                 base=old,
                 evidence=evidence,
-                takes_back=self._taken_back(inside, old, data),
+                takes_back=self._taken_back(below, old, data),
                 session=self._session,
                 reason=reason,
             )
@@ -375,10 +371,11 @@ class MemoryGuard:
         root = Path(os.path.realpath(self._store.directory))
         if not path.is_relative_to(root):
             # Another spelling, where upper and lower case are one.
-            above = [parent for parent in path.parents if _same_place(parent, root)]
-            if not above:
-                return None
-            root = above[0]
+            for parent in path.parents:
+                with suppress(OSError):
+                    if parent.samefile(root):
+                        return path.relative_to(parent).as_posix()
+            return None
         return path.relative_to(root).as_posix()
 
     def _after(self, input_: Json, reason: str, remarks: list[str]) -> list[str]:
@@ -424,14 +421,6 @@ def _remarks(outcome: Outcome) -> list[str]:
 
 def _content(input_: Json) -> bytes:
     """The file that a host's own tool wrote, as far as it can be told."""
-    try:
+    with suppress(OSError, ValueError):
         return Path(str(input_.get("file_path"))).read_bytes()
-    except (OSError, ValueError):
-        return str(input_.get("content") or "").encode("utf-8", "replace")
-
-
-def _same_place(one: Path, other: Path) -> bool:
-    try:
-        return one.samefile(other)
-    except OSError:
-        return False
+    return str(input_.get("content") or "").encode("utf-8", "replace")

@@ -75,9 +75,11 @@ class Forget:
         if found.fit == "certain":
             return self._forget_one(found.memories[0], found.part, call, entries)
         told = not_forgotten(found, wish, _HOW)
-        if found.fit in ("near", "none") and self._keep_away(entries, found.memories):
-            return and_kept_away(told)
-        return told
+        # The user's last words may wish a statement away that no memory holds yet.
+        new = found.fit in ("near", "none")
+        wished = forget_wish(memory_guard.last_typed(entries)) if new else None
+        kept = wished and wished.claim and self.store.keep_away(wished.words, found.memories)
+        return and_kept_away(told) if kept else told
 
     def _forget_one(
         self, memory: Memory, part: Parted | None, call: str, entries: Sequence[Json]
@@ -103,13 +105,6 @@ class Forget:
             evidence=evidence,
             asked=bool(evidence),
         )
-
-    def _keep_away(self, entries: Sequence[Json], near: Sequence[Memory]) -> bool:
-        """The user's last words wish a statement away that no memory holds yet."""
-        wished = forget_wish(memory_guard.last_typed(entries))
-        if wished is None or not wished.claim:
-            return False
-        return self.store.keep_away(wished.words, near)
 
 
 SHOWN_CHARACTERS = 1_500  # of one memory or turn
@@ -218,7 +213,9 @@ class Remember:
         name, description = _line(input["name"]), _line(input["description"])
         content = str(input["content"]).strip()
         path = str(input.get("file") or "").strip() or file_name(kind, name, description)
-        base = self._existing(path) if input.get("file") else None
+        base = None
+        with suppress(MemoryStoreError):  # of a name that can't be one, the gate says why
+            base = self.store.read(path) if input.get("file") else None
         if base and kind in ("user", "feedback"):
             name = title_of(description)  # no model names what the user said
         claim = f"{name}\n{description}\n{content}"
@@ -247,12 +244,6 @@ class Remember:
             return outcome
         note = f"It says so in the user's own words: “{worded.description}”"
         return replace(outcome, warnings=[*outcome.warnings, note])
-
-    def _existing(self, path: str) -> Memory | None:
-        """The memory that is to be changed; of a name that can't be one, the gate says why."""
-        with suppress(MemoryStoreError):
-            return self.store.read(path)
-        return None
 
 
 def _not_done(what: str, error: GateRefused | MemoryStoreError) -> ToolOutcome:
@@ -324,11 +315,7 @@ class SkillTool:
             read_only=True,
         )
 
-    async def run(
-        self,
-        input: Json,  # noqa: A002
-        context: ToolContext,  # noqa: ARG002 - a skill is the same in every session
-    ) -> ToolOutcome:
+    async def run(self, input: Json, context: ToolContext) -> ToolOutcome:  # noqa: A002, ARG002
         skill = self._skills[input["name"]]
         text = await anyio.to_thread.run_sync(_load_skill, skill)
         folder = f"Files that it names are in {skill.path.parent}."

@@ -13,7 +13,7 @@ import os
 import re
 import shlex
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
@@ -26,12 +26,9 @@ from lamina.messages import Json
 from lamina.ports import Ask, Decision, Permit, Question, ToolContext, ToolSpec
 from lamina.text.globs import left_below, literal_prefix, matches
 
-PATH_FIELDS = {
-    "Read": "file_path",
-    "Write": "file_path",
-    "Edit": "file_path",
-    "Grep": "path",
-    "Glob": "path",
+PATH_FIELDS: dict[str, str] = {
+    **dict.fromkeys(("Read", "Write", "Edit"), "file_path"),
+    **dict.fromkeys(("Grep", "Glob"), "path"),
 }
 # Glob shows names; Grep shows names and content. So what a rule keeps from Read is kept from both,
 # and what it keeps from Glob is kept from Grep.
@@ -55,8 +52,6 @@ _STEERING_FILES = (
     ".nvimrc", ".nvim.lua", ".emacs*", ".dir-locals.el", ".gitconfig", ".gitmodules", ".lldbinit",
     ".gdbinit", ".pre-commit-config.yaml", "sitecustomize.py", "usercustomize.py",
 )  # fmt: skip
-
-
 _STEERS = re.compile("|".join(map(fnmatch.translate, _STEERING_FILES)))
 
 
@@ -164,12 +159,7 @@ class _Permit:
     granted: set[str] = field(default_factory=set[str])  # "always" of this session
     asking: anyio.Lock | None = None
 
-    async def __call__(
-        self,
-        spec: ToolSpec,
-        input: Json,  # noqa: A002
-        context: ToolContext,
-    ) -> Decision:
+    async def __call__(self, spec: ToolSpec, input: Json, context: ToolContext) -> Decision:  # noqa: A002
         call = await anyio.to_thread.run_sync(_Call.of, spec, input, context)
         verdict, reason = await anyio.to_thread.run_sync(self._decide, call)
         decision = Decision(allow=verdict == "allow", reason=reason)
@@ -276,7 +266,11 @@ class _Call:
         if not rule.keeps(self.tool):
             return False
         if self.path is not None:
-            return _is_meant(str(self.path), rule.patterns(self.project))
+            # Upper and lower case are one, as they are on some file systems, and so are the ways to
+            # write an accented letter.
+            path, folded = str(self.path), _folded(str(self.path))
+            globs = rule.patterns(self.project)
+            return any(matches(one, path) or matches(_folded(one), folded) for one in globs)
         if self.command is not None:
             exact = take_apart(self.command).commands
             candidates = (*exact, *rough_parts(self.command), self.command.strip())
@@ -364,20 +358,11 @@ class _Withheld:
         if not path.startswith(f"{self.root.rstrip('/')}/"):
             return True
         below = path[len(self.root.rstrip("/")) + 1 :]
-        folded = _folded(below)
-        return any(matches(one, below) for one in self.left) or any(
-            matches(one, folded) for one in self.folded
-        )
+        kept = any(matches(one, below) for one in self.left)
+        return kept or any(matches(one, _folded(below)) for one in self.folded)
 
     def globs(self) -> Sequence[str]:
         return sorted(self.folded)
-
-
-def _is_meant(path: str, patterns: Iterable[str]) -> bool:
-    """For rules that deny or ask: upper and lower case are one, as they are on some file systems,
-    and so are the ways to write an accented letter."""
-    folded = _folded(path)
-    return any(matches(one, path) or matches(_folded(one), folded) for one in patterns)
 
 
 def _folded(text: str) -> str:
@@ -415,20 +400,16 @@ def take_apart(text: str) -> Parts:
     pieces = _split(_HARMLESS_REDIRECTION.sub(" ", text))
     if pieces is None:
         return Parts((), clear=False)
-    # A word with spaces keeps its quotes: `git "log x"` is not `git log x`.
-    commands = tuple(
-        shlex.join(piece) if _spaced(piece) else " ".join(piece) for piece in pieces if piece
-    )
-    clear = bool(commands) and all(_is_plain(piece) for piece in pieces if piece)
-    return Parts(commands, clear)
+    commands = [_joined(piece) for piece in pieces if piece]
+    clear = bool(commands) and all(_is_plain(piece[0]) for piece in pieces if piece)
+    return Parts(tuple(commands), clear)
 
 
 def rough_parts(text: str) -> list[str]:
     """Everything in the text that might be run as a command, for rules that forbid.
 
     Each stretch between special characters, from each of its words on: too much rather than too
-    little, so that `sudo rm x`, `$(rm x)` and `bash -c 'rm x'` all show `rm x`.
-    """
+    little, so that `sudo rm x`, `$(rm x)` and `bash -c 'rm x'` all show `rm x`."""
     found: list[str] = []
     unquoted = re.sub(r"['\"\\]", "", text)
     for stretch in (*_ROUGH_BREAKS.split(text), *re.split(r"[;&|\n`(){}<>$]+", unquoted)):
@@ -437,12 +418,13 @@ def rough_parts(text: str) -> list[str]:
     return found
 
 
-def _spaced(words: list[str]) -> bool:
-    return any(not word or word != "".join(word.split()) for word in words)
+def _joined(words: list[str]) -> str:
+    """A word with spaces keeps its quotes: `git "log x"` is not `git log x`."""
+    spaced = any(not word or word != "".join(word.split()) for word in words)
+    return shlex.join(words) if spaced else " ".join(words)
 
 
-def _is_plain(words: list[str]) -> bool:
-    first = words[0]
+def _is_plain(first: str) -> bool:
     return not (first in _KEYWORDS or _ASSIGNMENT.match(first) or re.search(r"[$~*?\[]", first))
 
 

@@ -31,10 +31,7 @@ from lamina.tools.sandbox import Sandbox, spawn
 if TYPE_CHECKING:
     from _typeshed import FileDescriptorLike
 
-
 CHUNK = 1 << 16  # bytes read at a time
-
-
 GRACE = 0.5  # seconds between asking a process to end and ending it
 _POLL = 0.05  # where the kernel has no descriptor for a process
 
@@ -107,11 +104,8 @@ async def run_command(command: Command) -> Finished:
 
 
 def _supervise(command: Command, wake: int) -> Finished:
-    running = _Running(command, wake)
-    try:
+    with contextlib.closing(_Running(command, wake)) as running:
         return running.watch()
-    finally:
-        running.close()
 
 
 class _Running:
@@ -261,11 +255,10 @@ class _Running:
         """The processes of this command that are still there, as far as the system tells."""
         if sys.platform == "linux":
             return marked(self._mark, self._since)
-        try:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, 0)
-        except (ProcessLookupError, PermissionError):
-            return []
-        return [self._process.pid]
+            return [self._process.pid]
+        return []
 
     def _end(self, alive: list[int]) -> int:
         """End all that is left, politely first; says how many there were."""
@@ -310,12 +303,10 @@ class _Running:
 
 def _descriptor_of(process: int) -> int:
     """A descriptor that tells when the process exits; -1 where the kernel has none."""
-    if sys.platform != "linux":
-        return -1
-    try:
-        return os.pidfd_open(process)
-    except OSError:
-        return -1
+    if sys.platform == "linux":
+        with contextlib.suppress(OSError):
+            return os.pidfd_open(process)
+    return -1
 
 
 class Capture:
@@ -358,7 +349,6 @@ _LARGEST_ENVIRONMENT = 1 << 21  # bytes; Linux takes no larger one
 _ROUNDS = 5  # looks at the process table while new processes keep appearing
 _TRIES, _PAUSE = 20, 0.002  # 40 ms for a process to begin another program
 _KERNEL_THREAD, _EXITING = 0x00200000, 0x00000004
-
 
 # Waits until this process is gone, however it went; then ends all with its mark. It looks more than
 # once: one of them may be starting another.
@@ -430,17 +420,14 @@ def _may_be_starting(process: str, since: int) -> bool:
 
 def _status(process: str) -> list[str]:
     """The fields of a process's status from the state on, which follows the name in brackets."""
-    try:
-        with open(f"/proc/{process}/stat", encoding="utf-8", errors="replace") as file:
-            return file.read().rpartition(")")[2].split()
-    except OSError:
-        return []
+    place = f"/proc/{process}/stat"
+    with contextlib.suppress(OSError), open(place, encoding="utf-8", errors="replace") as file:
+        return file.read().rpartition(")")[2].split()
+    return []
 
 
 def _newest() -> str:
     """The number of the newest process of the system."""
-    try:
-        with open("/proc/loadavg", encoding="ascii") as file:
-            return file.read().split()[-1]
-    except OSError:
-        return ""
+    with contextlib.suppress(OSError), open("/proc/loadavg", encoding="ascii") as file:
+        return file.read().split()[-1]
+    return ""

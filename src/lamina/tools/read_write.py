@@ -8,6 +8,7 @@ file and make its missing parent directories; nothing else.
 from __future__ import annotations
 
 import base64
+import codecs
 import io
 import re
 from dataclasses import dataclass
@@ -80,7 +81,9 @@ def _read(place: Held, offset: int, limit: int) -> tuple[ToolOutcome, SeenFile |
         rest = file.read(files.LARGEST_WHOLE + 1 - len(head))
         data = head + rest
         if len(data) <= files.LARGEST_WHOLE:
-            shown = _show(io.BytesIO(_as_utf8(data, path)), offset, limit, count=True)
+            wide = _text(data, path).text.encode("utf-8", "replace") if utf16(data) else data
+            plain = wide.removeprefix(codecs.BOM_UTF8)
+            shown = _show(io.BytesIO(plain), offset, limit, count=True)
             whole = offset == 1 and shown.complete
             return _outcome(path, shown, offset), files.seen(data, status, whole=whole)
         if utf16(head):
@@ -91,12 +94,9 @@ def _read(place: Held, offset: int, limit: int) -> tuple[ToolOutcome, SeenFile |
         return _outcome(path, shown, offset), seen
 
 
-def _as_utf8(data: bytes, path: Path) -> bytes:
-    encoding = utf16(data)
-    if encoding is None:
-        return data.removeprefix(b"\xef\xbb\xbf")
+def _text(data: bytes, path: Path) -> Text:
     try:
-        return data[2:].decode(encoding).encode("utf-8", "replace")
+        return Text.of(data)
     except UnicodeDecodeError as error:
         raise ToolError(f"{path} begins like UTF-16 but is not. Use Bash on it.") from error
 
@@ -268,40 +268,26 @@ class Edit(_OnOneFile):
     )
 
     async def run(self, input: Json, context: ToolContext) -> ToolOutcome:  # noqa: A002
-        edit = _Edit(input["old_string"], input["new_string"], bool(input.get("replace_all")))
         with files.held(input["file_path"], context) as place:
-            edit.check(place.path)
-            return await anyio.to_thread.run_sync(_edit, place, edit, context)
+            return await anyio.to_thread.run_sync(_edit, place, input, context)
 
 
-@dataclass(frozen=True, slots=True)
-class _Edit:
-    old: str
-    new: str
-    everywhere: bool
-
-    def check(self, path: Path) -> None:
-        if not self.old:
-            raise ToolError(f"old_string is empty. Use Write to give {path} its whole content.")
-        if self.old == self.new:
-            raise ToolError("old_string and new_string are the same; nothing would change.")
-        _refuse_surrogates(self.old + self.new)
-
-
-def _edit(place: Held, edit: _Edit, context: ToolContext) -> ToolOutcome:
-    path = place.path
+def _edit(place: Held, wish: Json, context: ToolContext) -> ToolOutcome:
+    path, old = place.path, wish["old_string"]
+    if not old:
+        raise ToolError(f"old_string is empty. Use Write to give {path} its whole content.")
+    if old == wish["new_string"]:
+        raise ToolError("old_string and new_string are the same; nothing would change.")
+    _refuse_surrogates(old + wish["new_string"])
     data, status = files.load(place)
     known = files.require_unchanged(path, data, context, "edit")
     if is_binary(data):
         raise ToolError(f"{path} is a binary file. Use Bash on it.")
-    try:
-        before = Text.of(data)
-    except UnicodeDecodeError as error:
-        raise ToolError(f"{path} begins like UTF-16 but is not. Use Bash on it.") from error
-    spans, new = _find(before, edit)
+    before = _text(data, path)
+    spans, new = _find(before, old, wish["new_string"])
     if not spans:
-        raise ToolError(_not_found(path, before.text, edit.old))
-    if len(spans) > 1 and not edit.everywhere:
+        raise ToolError(_not_found(path, before.text, old))
+    if len(spans) > 1 and not wish.get("replace_all"):
         lines = ", ".join(str(before.text.count("\n", 0, start) + 1) for start, _ in spans[:10])
         raise ToolError(
             f"old_string occurs {len(spans)} times in {path} (lines {lines}). Add lines around it "
@@ -317,24 +303,23 @@ def _edit(place: Held, edit: _Edit, context: ToolContext) -> ToolOutcome:
     return ToolOutcome(_report(path, after, first, new, len(spans)), meta=meta)
 
 
-def _find(before: Text, edit: _Edit) -> tuple[list[tuple[int, int]], str]:
+def _find(before: Text, old: str, new: str) -> tuple[list[tuple[int, int]], str]:
     """Where old_string stands, and the new text with the file's own line ends.
 
     The model sees lines without their ends, so a newline stands for either kind, unless it wrote
-    carriage returns itself.
-    """
-    if "\r" in edit.old or "\r" in edit.new:
-        exact = [found.span() for found in re.finditer(re.escape(edit.old), before.text)]
+    carriage returns itself."""
+    if "\r" in old or "\r" in new:
+        exact = [found.span() for found in re.finditer(re.escape(old), before.text)]
         if exact:
-            return exact, edit.new
-    old = edit.old.replace("\r\n", "\n")
-    pattern = re.compile("\r?\n".join(re.escape(line) for line in old.split("\n")))
+            return exact, new
+    lines = old.replace("\r\n", "\n").split("\n")
+    pattern = re.compile("\r?\n".join(map(re.escape, lines)))
     spans = [found.span() for found in pattern.finditer(before.text)]
     newline = before.newline
     if spans:  # in a file of mixed ends, the passage's own
         passage = before.text[slice(*spans[0])]
         newline = "\r\n" if "\r\n" in passage else "\n" if "\n" in passage else newline
-    return spans, edit.new.replace("\r\n", "\n").replace("\n", newline)
+    return spans, new.replace("\r\n", "\n").replace("\n", newline)
 
 
 def _not_found(path: Path, text: str, old: str) -> str:

@@ -7,10 +7,10 @@ and for tools that break; ToolStarted and ToolFinished belong to the turn, which
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
+from operator import ge, gt, le, lt
 from typing import Any, Protocol, cast, runtime_checkable
 
 import anyio.to_thread
@@ -28,8 +28,7 @@ class PreparesInput(Protocol):
     """A tool whose input is made definite before anyone decides on it.
 
     A path is resolved here once and held open by the context, so that what was permitted and what
-    is used are the same.
-    """
+    is used are the same."""
 
     def prepare(self, input: Json, context: ToolContext) -> Json: ...  # noqa: A002
 
@@ -131,17 +130,8 @@ def builtin_tools(
     from lamina.tools.read_write import Edit, Read, Write
     from lamina.tools.view_tools import Expand, Snip, Todo
 
-    tools: list[Tool] = [
-        Read(),
-        Write(),
-        Edit(),
-        Grep(),
-        Glob(),
-        Bash(bash_seconds, bash_most),
-        Todo(),
-        Expand(),
-    ]
-    return [*tools, Snip()] if snips else tools
+    tools: list[Tool] = [Read(), Write(), Edit(), Grep(), Glob(), Bash(bash_seconds, bash_most)]
+    return [*tools, Todo(), Expand(), *([Snip()] if snips else [])]
 
 
 # ---- does an input fit a JSON schema?
@@ -162,17 +152,10 @@ _TYPES: dict[str, Callable[[object], bool]] = {
     "null": lambda value: value is None,
 }
 
-
 _DOES = {
-    "Read": "Reading",
-    "Write": "Writing",
-    "Edit": "Editing",
-    "Grep": "Searching for",
-    "Glob": "Looking for",
-    "Bash": "Running",
-    "Agent": "Starting",
-    "SendMessage": "Writing to",
-}
+    "Read": "Reading", "Write": "Writing", "Edit": "Editing", "Grep": "Searching for",
+    "Glob": "Looking for", "Bash": "Running", "Agent": "Starting", "SendMessage": "Writing to",
+}  # fmt: skip
 _ABOUT = ("file_path", "pattern", "command", "name", "to", "path", "query")
 
 
@@ -209,11 +192,14 @@ def _check(schema: object, value: object, where: str, root: Json, depth: int) ->
     if isinstance(value, dict):
         yield from _check_object(rules, cast("Json", value), where, root, depth)
     elif isinstance(value, list):
-        yield from _check_array(rules, cast("list[object]", value), where, root, depth)
+        items = cast("list[object]", value)
+        yield from _check_limits("Items", rules, len(items), where)
+        for index, item in enumerate(items):
+            yield from _check(rules.get("items", True), item, f"{where}[{index}]", root, depth + 1)
     elif isinstance(value, str):
-        yield from _check_length(rules, value, where)
-    elif isinstance(value, (int, float)) and not isinstance(value, bool):
-        yield from _check_number(rules, value, where)
+        yield from _check_limits("Length", rules, len(value), where)
+    elif _TYPES["number"](value):
+        yield from _check_limits("imum", rules, cast("float", value), where)
 
 
 def _check_type(rules: Json, value: object, where: str) -> Iterator[str]:
@@ -265,40 +251,25 @@ def _check_object(rules: Json, value: Json, where: str, root: Json, depth: int) 
             yield from _check(rest, item, _below(where, name), root, depth + 1)
 
 
-def _check_array(
-    rules: Json, value: list[object], where: str, root: Json, depth: int
-) -> Iterator[str]:
-    if len(value) < (least := _limit(rules, "minItems", 0)):
-        yield f"{_named(where)} needs at least {least:g} items, and has {len(value)}"
-    if len(value) > (most := _limit(rules, "maxItems", math.inf)):
-        yield f"{_named(where)} may have at most {most:g} items, and has {len(value)}"
-    for index, item in enumerate(value):
-        yield from _check(rules.get("items", True), item, f"{where}[{index}]", root, depth + 1)
+# Keyword → what breaks the limit, and what is said then.
+_LIMITS: dict[str, tuple[Callable[[float, float], bool], str]] = {
+    "minItems": (lt, "needs at least {limit:g} items, and has {size}"),
+    "maxItems": (gt, "may have at most {limit:g} items, and has {size}"),
+    "minLength": (lt, "needs at least {limit:g} characters"),
+    "maxLength": (gt, "may have at most {limit:g} characters"),
+    "minimum": (lt, "must be at least {limit:g}, not {size:g}"),
+    "maximum": (gt, "must be at most {limit:g}, not {size:g}"),
+    "exclusiveMinimum": (le, "must be above {limit:g}, not {size:g}"),
+    "exclusiveMaximum": (ge, "must be below {limit:g}, not {size:g}"),
+}
 
 
-def _check_length(rules: Json, value: str, where: str) -> Iterator[str]:
-    if len(value) < (least := _limit(rules, "minLength", 0)):
-        yield f"{_named(where)} needs at least {least:g} characters"
-    if len(value) > (most := _limit(rules, "maxLength", math.inf)):
-        yield f"{_named(where)} may have at most {most:g} characters"
-
-
-def _check_number(rules: Json, value: float, where: str) -> Iterator[str]:
-    if value < (least := _limit(rules, "minimum", -math.inf)):
-        yield f"{_named(where)} must be at least {least:g}, not {value:g}"
-    if value > (most := _limit(rules, "maximum", math.inf)):
-        yield f"{_named(where)} must be at most {most:g}, not {value:g}"
-    if value <= (above := _limit(rules, "exclusiveMinimum", -math.inf)):
-        yield f"{_named(where)} must be above {above:g}, not {value:g}"
-    if value >= (below := _limit(rules, "exclusiveMaximum", math.inf)):
-        yield f"{_named(where)} must be below {below:g}, not {value:g}"
-
-
-def _limit(rules: Json, keyword: str, default: float) -> float:
-    value: object = rules.get(keyword)
-    if isinstance(value, (int, float)) and not isinstance(value, bool):
-        return value
-    return default
+def _check_limits(ending: str, rules: Json, size: float, where: str) -> Iterator[str]:
+    """By the keywords that end so."""
+    for keyword, (breaks, sentence) in _LIMITS.items():
+        limit: Any = rules.get(keyword) if keyword.endswith(ending) else None
+        if _TYPES["number"](limit) and breaks(size, limit):
+            yield f"{_named(where)} {sentence.format(limit=limit, size=size)}"
 
 
 def _list_of(rules: Json, keyword: str) -> list[object]:

@@ -66,8 +66,7 @@ def filter_program(machine: str, *, network: bool, metadata: bool) -> bytes:
     """The program. `network`: Internet sockets are allowed; `metadata`: chmod and its kin are.
 
     Unix sockets are refused either way: behind one sits a service manager or a container daemon
-    that would run a command outside of the sandbox. Pairs of connected sockets are harmless.
-    """
+    that would run a command outside of the sandbox. Pairs of connected sockets are harmless."""
     calls = SYSTEM_CALLS[machine]
     refuse, absent = _REFUSE | errno.EPERM, _REFUSE | errno.ENOSYS
     program = [

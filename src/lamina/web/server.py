@@ -324,9 +324,8 @@ class Watch:
         self._end = os.pipe()
         # Watched folder → what pages call it, and the one name that they await there, if any.
         self._topics: dict[int, set[tuple[str, str]]] = {}
-        self._waiting: dict[
-            socket.socket, tuple[str, Callable[[], object]]
-        ] = {}  # topic, how to tell
+        # By who waits: the topic, and how to tell them.
+        self._waiting: dict[socket.socket, tuple[str, Callable[[], object]]] = {}
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
 

@@ -5,7 +5,7 @@ dreams, whose changes are shown before they are made. Through the same doors as 
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import anyio
 
@@ -78,13 +78,8 @@ def _accept_all(store: MemoryStore, items: list[InboxItem]) -> Message:
 
 def _audit(_: Asked, project: Project) -> Screen:
     with project.store() as store:
-        found, steps = _auditor(project, store)()
+        found, steps = memory_reports.auditor(store, project.config)()
     return Screen("audit.html", "Audit", "audit", {"found": found, "steps": steps})
-
-
-def _auditor(project: Project, store: Any) -> Any:
-    with_index = project.config.bool("memory.index")
-    return memory_reports.auditor(store, with_index=with_index, project=project.config.project)
 
 
 def _repair(_: Asked, project: Project) -> Answer:
@@ -92,7 +87,7 @@ def _repair(_: Asked, project: Project) -> Answer:
     from lamina.memory import repair
 
     with project.store() as store:
-        made = repair(store, _auditor(project, store)()[1])
+        made = repair(store, memory_reports.auditor(store, project.config)()[1])
     failed = [f"{one.step.path}: {one.failure}" for one in made if one.failure]
     words = " ".join([f"Repaired: {len(made) - len(failed)}.", *failed])
     return Answer(to=project.url("audit"), message=Message(words, bad=bool(failed)))
