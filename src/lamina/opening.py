@@ -347,7 +347,7 @@ async def change_model(state: State, name: str) -> None:
 
 def begin_last(state: State) -> None:
     """The user leaves: what waited for a pause begins."""
-    pauses.over(state)
+    state.background.cancel(pauses.TASK)
     extraction.at_end(state)
 
 
@@ -355,7 +355,7 @@ async def drain(state: State, seconds: float) -> None:
     """Let background work end; what can't in time is recorded, for the next open."""
     if seconds > 0:
         begin_last(state)
-    pauses.over(state)
+    state.background.cancel(pauses.TASK)
     for name in await state.background.drain(seconds):
         state.ledger.append(edits.job(name, "deferred"))
     if not state.ledger.open_calls:  # what came too late for this life is there in the next

@@ -213,9 +213,14 @@ class State:
             ),
         )
 
+    @property
+    def caches(self) -> bool:
+        """Does the model's provider have a prompt cache?"""
+        return self.deps.model.capabilities.cache != "none"
+
     def balance(self) -> Account | None:
         """What the layers have saved so far, up to date; None where no cache is billed."""
-        if self.deps.model.capabilities.cache == "none":
+        if not self.caches:
             return None
         model = str((self.ledger.projection.frame or {}).get("model") or "")
         of = model, self.deps.model.capabilities, self.config
@@ -318,6 +323,13 @@ class State:
         event = LayerFailed(layer, f"{type(error).__name__}: {error}"[:500])
         self.emit(event)
         self.ledger.append(edits.event(event.to_json()))
+
+    def attach_waiting(self) -> bool:
+        """Messages that arrived meanwhile go at the end of the view, never before; were there any?"""
+        waiting, self.queue[:] = list(self.queue), []
+        for text, origin in waiting:
+            self.say(text, origin)
+        return bool(waiting)
 
     def stop_agents(self) -> None:
         """A cancel reaches every agent that this one started."""

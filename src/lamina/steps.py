@@ -111,8 +111,7 @@ async def _call(state: State) -> Response:
     """One request and its answer, booked; nothing of the answer is recorded yet."""
     request = _request(state)
     capabilities, clock = state.capabilities, state.deps.clock
-    guarded = capabilities.cache != "none"
-    if guarded:
+    if state.caches:
         state.guard.before(request, clock.now(), capabilities)
     blocks, hash_ = state.ledger.fingerprint()
     state.ledger.append(
@@ -130,8 +129,9 @@ async def _call(state: State) -> Response:
     started = clock.monotonic()
     response = await state.deps.model.complete(request, listen)
     state.book(request, response, started)
-    microcompact.book_cleared(state, response)
-    if guarded and (broke := state.guard.after(request, response, clock.now(), capabilities)):
+    if state.purpose == "main" and "context_management" in response.extra:
+        microcompact.book_cleared(state, response.extra["context_management"])
+    if state.caches and (broke := state.guard.after(request, response, clock.now(), capabilities)):
         state.emit(broke)
         state.ledger.append(edits.event(broke.to_json()))
     state.last_usage = response.usage
@@ -155,10 +155,14 @@ def _request(state: State) -> Request:
     if room < (limit or min(USUAL_ANSWER, state.capabilities.max_output)):
         # Providers add what an answer may have to the prompt, and refuse what is over the window.
         limit = max(room * 99 // 100, state.window.least_answer)
-    parts = microcompact.request_parts(state)
-    if state.capabilities.cache_choice == "all":
-        parts["cache_ttl"] = state.capabilities.cache_ttl
-    return replace(request, max_tokens=limit, shared_blocks=state.shared_blocks, **parts)
+    able = state.capabilities
+    return replace(
+        request,
+        max_tokens=limit,
+        shared_blocks=state.shared_blocks,
+        cache_ttl=able.cache_ttl if able.cache_choice == "all" else 0,
+        cache_deletions=microcompact.deletions(state) if able.cache_edits else (),
+    )
 
 
 # What makes room for a refused prompt, cheapest first, and the flags of which one must be on.

@@ -140,6 +140,10 @@ class Places(Generic[K]):
     def branch(self, end: int) -> Places[K]:
         return Places(self, end)
 
+    def __bool__(self) -> bool:
+        """For a branch, whether the ledger that it left has any."""
+        return bool(self._own or self._before)
+
     def add(self, name: K, place: int) -> None:
         """The first of a name counts."""
         if self._before is None:

@@ -152,6 +152,11 @@ class Ledger:
         said = self._states.get("job:" + name)
         return None if said is None else said.entry
 
+    @property
+    def called(self) -> bool:
+        """Was any tool ever called?"""
+        return bool(self._ids)
+
     def knows_call(self, id_: str) -> bool:
         return id_ in self._ids
 

@@ -64,8 +64,6 @@ class Compacted:
 
 async def act(state: State) -> None:
     """Compact when the view is over the threshold; notes first, then in full."""
-    if not state.served or not state.flags.on("autocompact"):
-        return
     # Collapse folds in its own way; where that does not make room, this is its net.
     collapsing = state.flags.on("collapse")
     mark = int(state.window.effective * NET) if collapsing else state.window.autocompact
