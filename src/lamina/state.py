@@ -17,8 +17,7 @@ import anyio
 
 from lamina.cache.account import ASIDE, LIFE, LONG_LIFE, SHORT_LIFE, Account, Rates, rates
 from lamina.cache.guard import Guard
-from lamina.cache.prices import FREE_PREFIXES, price_of
-from lamina.cache.spend import Spend
+from lamina.cache.spend import FREE_PREFIXES, Spend, price_of
 from lamina.config import Config
 from lamina.errors import LaminaError, RefusedError
 from lamina.events import (

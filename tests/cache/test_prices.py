@@ -6,7 +6,7 @@ from datetime import date
 
 import pytest
 
-from lamina.cache.prices import checked_on, cost, plain_name, price_of
+from lamina.cache.spend import checked_on, cost, plain_name, price_of
 from lamina.errors import SettingsError
 from lamina.ledger.tokens import model_table
 from lamina.messages import Usage

@@ -12,7 +12,7 @@ from typing import Any, cast
 
 from lamina.cache import lifetime
 from lamina.cache.account import LIFE, LONG_LIFE, SHORT_LIFE, Account, keep_warm_after, rates
-from lamina.cache.prices import money_text
+from lamina.cache.spend import money_text
 from lamina.cli.options import config_of, flag, optional
 from lamina.cli.sessions import choose, find
 from lamina.cli.terminal import (

@@ -173,8 +173,7 @@ class _Life:
     # ---- what it comes to
 
     def _summary(self, kept: list[str], dreamt: dict[str, Any]) -> dict[str, Any]:
-        from lamina.cache.prices import cost, price_of
-        from lamina.cache.spend import Spend, grouped
+        from lamina.cache.spend import Spend, cost, grouped, price_of
         from lamina.events import LayerActed, MemoryRecalled
         from lamina.messages import Usage
 

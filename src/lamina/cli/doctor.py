@@ -24,8 +24,7 @@ from pathlib import Path
 from typing import Literal
 
 from lamina.cache import lifetime
-from lamina.cache.prices import money_text
-from lamina.cache.spend import Spend
+from lamina.cache.spend import Spend, money_text
 from lamina.cli.dream import has_timer
 from lamina.cli.memory import open_store
 from lamina.cli.options import config_of, flag

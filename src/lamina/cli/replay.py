@@ -17,7 +17,7 @@ from dataclasses import replace
 from pathlib import Path, PurePath
 from tempfile import TemporaryDirectory
 
-from lamina.cache.prices import money_text
+from lamina.cache.spend import money_text
 from lamina.cli.options import config_of, flag, option
 from lamina.cli.terminal import (
     StatusLine,

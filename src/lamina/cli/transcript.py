@@ -12,7 +12,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, cast
 
-from lamina.cache.prices import price_of
+from lamina.cache.spend import price_of
 from lamina.cli.terminal import harmless, out, plural, style
 from lamina.errors import UsageError
 from lamina.ledger import log
@@ -235,7 +235,7 @@ def requests_of(
 ) -> list[Call]:
     """All requests of a session, oldest first. Recordings of other agents have none: there each
     answer stands for one."""
-    from lamina.cache.prices import cost
+    from lamina.cache.spend import cost
 
     calls: list[Call] = []
     projection, model = Projection(), ""

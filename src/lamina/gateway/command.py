@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from lamina.cache.prices import money_text
+from lamina.cache.spend import money_text
 from lamina.cli.options import config_of, port
 from lamina.cli.terminal import note, out, out_json, plural
 from lamina.errors import LaminaError, UsageError, installing

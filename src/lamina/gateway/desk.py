@@ -20,9 +20,9 @@ from msgspec.structs import replace as struct_with
 
 from lamina.cache import lifetime
 from lamina.cache.guard import DROP_SHARE, DROP_TOKENS
-from lamina.cache.prices import cost, price_of
 from lamina.cache.simulate import Paid, Paper, Sent
-from lamina.cache.spend import Tee
+from lamina.cache.spend import cost, price_of
+from lamina.cache.usage import Tee
 from lamina.conversation.bodies import ANTHROPIC, Form, form_of
 from lamina.conversation.kept import Asked, Changes, Conversations
 from lamina.conversation.reading import Reader

@@ -14,8 +14,7 @@ from typing import Any
 
 from lamina.cache.account import ASIDE, LIFE, LONG_LIFE, MARGIN, SHORT_LIFE, keep_warm_after
 from lamina.cache.lifetime import asked_again
-from lamina.cache.prices import price_of
-from lamina.cache.spend import Spend
+from lamina.cache.spend import Spend, price_of
 from lamina.errors import ModelError
 from lamina.events import LayerActed, quiet
 from lamina.layers import extraction

@@ -23,7 +23,7 @@ from lamina import flags as flag_reader
 from lamina import prompts, turn
 from lamina.cache import lifetime
 from lamina.cache.account import FETCHED, SHORT_LIFE
-from lamina.cache.prices import price_of
+from lamina.cache.spend import price_of
 from lamina.config import Config
 from lamina.config.table import MODELS_BY_KEY, NO_MODEL
 from lamina.conversation.thread import NO_RESULT, Conversation, UnaskedModel

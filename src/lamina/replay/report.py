@@ -11,7 +11,7 @@ from html import escape
 from importlib.resources import files
 from pathlib import PurePath
 
-from lamina.cache.prices import checked_on, money_text
+from lamina.cache.spend import checked_on, money_text
 from lamina.replay.charts import (
     cache_chart,
     cache_parts,
