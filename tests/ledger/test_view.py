@@ -13,7 +13,8 @@ from tests.ledger import invariants
 from tests.ledger.strategies import foreign_entries, play, steps
 
 from lamina.errors import EditRefused
-from lamina.ledger import Shared, edits, joining
+from lamina.ledger import edits, joining
+from lamina.ledger.edits import Shared
 from lamina.ledger.joining import Marks
 from lamina.ledger.record import Ledger
 from lamina.ledger.view import Projection

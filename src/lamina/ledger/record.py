@@ -19,7 +19,8 @@ from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 from lamina.errors import EditRefused, LedgerError
-from lamina.ledger import Places, Shared, edits, joining, log, tokens
+from lamina.ledger import edits, joining, log, tokens
+from lamina.ledger.edits import Places, Shared
 from lamina.ledger.places import failing_as, open_private, private_folder
 from lamina.ledger.view import Projection
 from lamina.messages import (

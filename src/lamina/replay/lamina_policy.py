@@ -31,7 +31,8 @@ from lamina.errors import LaminaError
 from lamina.events import Event, LayerActed, LayerFailed
 from lamina.layers import compaction, extraction, notes, pauses
 from lamina.layers.extraction.fork import NewWords, cheaper_apart, directive_for, told
-from lamina.ledger import Shared, edits
+from lamina.ledger import edits
+from lamina.ledger.edits import Shared
 from lamina.ledger.record import Ledger
 from lamina.ledger.tokens import capabilities
 from lamina.messages import Message, Response, Usage
