@@ -18,7 +18,7 @@ import anyio
 from lamina.cache.account import ASIDE, LIFE, LONG_LIFE, SHORT_LIFE, Account, Rates, rates
 from lamina.cache.guard import Guard
 from lamina.cache.spend import FREE_PREFIXES, Spend, price_of
-from lamina.config import Config
+from lamina.config import Config, Flags
 from lamina.errors import LaminaError, RefusedError
 from lamina.events import (
     AttemptBroke,
@@ -29,7 +29,6 @@ from lamina.events import (
     TextDelta,
     ThinkingDelta,
 )
-from lamina.flags import Flags
 from lamina.ledger import edits, tokens
 from lamina.ledger.folding import Folding
 from lamina.ledger.record import Ledger

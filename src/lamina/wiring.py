@@ -16,10 +16,9 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 from lamina.cache import lifetime
 from lamina.cache.spend import Spend
-from lamina.config import Config
+from lamina.config import Config, Flags
 from lamina.errors import LaminaError, UsageError
 from lamina.events import Emit, Warned
-from lamina.flags import Flags
 from lamina.ledger.record import Ledger, Quotes
 from lamina.memory import GateContext, days_named, open_store
 from lamina.messages import Json

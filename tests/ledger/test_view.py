@@ -109,7 +109,7 @@ def test_a_branch_sees_the_past_and_neither_side_sees_the_others_future(
     past: list[Any], future: list[Any]
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("lamina.ledger._SIZE", 3)  # so that a short record has several parts
+        patch.setattr("lamina.ledger.edits._SIZE", 3)  # so that a short record has several parts
         _branched(past, future)
 
 
@@ -145,7 +145,7 @@ def test_a_list_in_parts_does_what_a_list_does_and_its_copies_stay_as_they_were(
     changes: list[tuple[str, int, int]],
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("lamina.ledger._SIZE", 3)
+        patch.setattr("lamina.ledger.edits._SIZE", 3)
         mine, plain, copies = Shared(range(4)), list(range(4)), list[tuple[Any, list[int]]]()
         for what, a, b in changes:
             low, high = sorted((min(a, len(plain)), min(b, len(plain))))

@@ -29,8 +29,7 @@ from lamina.cli.terminal import (
     wrapped,
 )
 from lamina.cli.transcript import Call, requests_of
-from lamina.config import Config
-from lamina.flags import Flags
+from lamina.config import Config, Flags
 from lamina.ledger import log, tokens
 from lamina.ledger.record import Ledger
 from lamina.ledger.tokens import Window, capabilities, window_of

@@ -11,11 +11,10 @@ from pathlib import Path
 
 from lamina import turn
 from lamina.cache.spend import Spend
-from lamina.config import Config
+from lamina.config import Config, Flags
 from lamina.conversation.entries import entries_of
 from lamina.errors import ModelConfigError
 from lamina.events import CacheBroke, Emit, quiet
-from lamina.flags import Flags
 from lamina.layers import notes
 from lamina.ledger import edits
 from lamina.ledger.record import Ledger

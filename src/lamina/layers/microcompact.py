@@ -14,8 +14,8 @@ from collections.abc import Callable, Sequence
 from itertools import islice
 from typing import Any, cast
 
+from lamina.config import Flags
 from lamina.events import LayerActed
-from lamina.flags import Flags
 from lamina.ledger import edits
 from lamina.ledger.places import RESULTS, write_private
 from lamina.ledger.record import Ledger
