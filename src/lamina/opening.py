@@ -151,7 +151,7 @@ async def begin(state: State, *, new: bool) -> None:
     extraction.at_open(state)
     dream.at_open(state)
     source = "startup" if new else "resume"
-    result = await state.deps.hooks.run("SessionStart", {"source": source}, match=source)
+    result = await state.run_hooks("SessionStart", {"source": source}, match=source)
     if result.message:
         state.emit(Warned(result.message))
     for words in result.context:
@@ -370,7 +370,7 @@ async def end(state: State, *, interrupted: bool) -> None:
     with anyio.CancelScope(shield=True):
         await drain(state, wait)
         state.hang_up()
-        await state.deps.hooks.run("SessionEnd", {"reason": "exit"}, match="exit")
+        await state.run_hooks("SessionEnd", {"reason": "exit"}, match="exit")
 
 
 # ---- the background

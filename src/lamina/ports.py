@@ -7,7 +7,6 @@ behind each protocol.
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Awaitable, Callable, Collection, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -259,13 +258,6 @@ class Hooks(Protocol):
     async def run(self, hook: HookName, payload: Json, *, match: str = "") -> HookResult: ...
 
 
-class NoHooks:
-    """For forks and replays: hooks are the main agent's."""
-
-    async def run(self, hook: HookName, payload: Json, *, match: str = "") -> HookResult:  # noqa: ARG002
-        return HookResult()
-
-
 # ---- the world
 
 
@@ -277,21 +269,6 @@ class Clock(Protocol):
     def monotonic(self) -> float: ...
 
     async def sleep(self, seconds: float) -> None: ...
-
-
-class SystemClock:
-    """The machine's own time."""
-
-    def now(self) -> float:
-        return time.time()
-
-    def monotonic(self) -> float:
-        return time.monotonic()
-
-    async def sleep(self, seconds: float) -> None:
-        import anyio
-
-        await anyio.sleep(seconds)
 
 
 class Background(Protocol):

@@ -42,6 +42,8 @@ from lamina.ports import (
     Capabilities,
     Clock,
     Fork,
+    HookName,
+    HookResult,
     Hooks,
     MemoryStore,
     Model,
@@ -69,7 +71,7 @@ class Deps:
     flags: Flags
     model: Model
     toolbox: Toolbox
-    hooks: Hooks
+    hooks: Hooks | None  # None: there are none
     clock: Clock
     spend: Spend
     folder: Path  # this session's own files
@@ -328,6 +330,13 @@ class State:
         for text, origin in waiting:
             self.say(text, origin)
         return bool(waiting)
+
+    async def run_hooks(self, hook: HookName, payload: Json, *, match: str = "") -> HookResult:
+        """The user's hooks around tools guard agents too; the others are about the conversation."""
+        hooks = self.deps.hooks
+        if hooks is None or (self.agent and hook not in ("PreToolUse", "PostToolUse")):
+            return HookResult()
+        return await hooks.run(hook, payload, match=match)
 
     def stop_agents(self) -> None:
         """A cancel reaches every agent that this one started."""

@@ -297,7 +297,7 @@ async def _run(state: State, call: Block, notes: list[HookResult], done: list[Bl
     state.emit(events.ToolStarted(id_, name, input_))
     started = state.deps.clock.monotonic()
     payload: Json = {"tool_name": name, "tool_input": input_, "tool_use_id": id_}
-    before = await state.deps.hooks.run("PreToolUse", payload, match=name)
+    before = await state.run_hooks("PreToolUse", payload, match=name)
     if before.blocked:
         why = before.reason or "A hook refused this call."
         outcome = ToolOutcome(why, is_error=True, meta={"decision": "refuse", "reason": why})
@@ -312,7 +312,7 @@ async def _run(state: State, call: Block, notes: list[HookResult], done: list[Bl
         done.append(call)
     seconds = state.deps.clock.monotonic() - started
     _record(state, name, id_, outcome, seconds)
-    after = await state.deps.hooks.run(
+    after = await state.run_hooks(
         "PostToolUse", {**payload, "tool_response": text_of(outcome.content)}, match=name
     )
     if after.blocked and after.reason:
@@ -342,5 +342,5 @@ def _record(state: State, name: str, id_: str, outcome: ToolOutcome, seconds: fl
 async def stop_hooks(state: State, response: Response, *, again: bool) -> str:
     """What a Stop hook wants done before the turn may end."""
     payload = {"stop_hook_active": again, "last_assistant_message": response.text}
-    result = await state.deps.hooks.run("Stop", payload)
+    result = await state.run_hooks("Stop", payload)
     return result.reason if result.blocked else ""

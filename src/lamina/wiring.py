@@ -20,20 +20,10 @@ from lamina.config import Config, Flags
 from lamina.errors import LaminaError, UsageError
 from lamina.events import Emit, Warned
 from lamina.ledger.record import Ledger, Quotes
+from lamina.machine import SystemClock
 from lamina.memory import GateContext, days_named, open_store
 from lamina.messages import Json
-from lamina.ports import (
-    Ask,
-    Clock,
-    HookName,
-    Hooks,
-    MemoryStore,
-    Model,
-    NoHooks,
-    Permit,
-    SystemClock,
-    Tool,
-)
+from lamina.ports import Ask, Clock, HookName, Hooks, MemoryStore, Model, Permit, Tool
 from lamina.recall.memory_index import MemoryIndex, headed_memories
 from lamina.recall.transcripts import claude_folders, headed_messages, transcript_indexes
 from lamina.state import Deps
@@ -314,7 +304,7 @@ def _add_memory_tools(
 
 def _make_hooks(
     config: Config, callables: Mapping[HookName, Any], transcript: Path, emit: Emit
-) -> Hooks:
+) -> Hooks | None:
     """Commands from the settings, then the host's callables."""
     chosen: dict[HookName, list[Hook]] = {}
     for name, rows in config.table("hooks").items():
@@ -326,7 +316,7 @@ def _make_hooks(
         functions = list(cast("Sequence[Any]", given)) if several else [given]
         chosen.setdefault(name, []).extend(FunctionHook(function) for function in functions)
     session: Json = {"session_id": transcript.stem, "transcript_path": str(transcript)}
-    return HookSet(chosen, config.project, emit, os.environ, session) if chosen else NoHooks()
+    return HookSet(chosen, config.project, emit, os.environ, session) if chosen else None
 
 
 def sandbox_profile(config: Config) -> Literal["full", "workspace", "read-only"]:

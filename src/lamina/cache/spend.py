@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from lamina.errors import SettingsError
-from lamina.ledger.places import open_to_append
 from lamina.ledger.tokens import ModelRow, capabilities, model_table
+from lamina.machine import open_to_append
 from lamina.messages import BACKGROUND, Json, Usage
 
 if TYPE_CHECKING:

@@ -39,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     import anyio
 
-    from lamina.ledger.places import failing_as
+    from lamina.machine import failing_as
 
     if args.keep and Path(args.keep).exists() and any(Path(args.keep).iterdir()):
         raise UsageError(f"{args.keep} exists already and is not empty. Name a new folder.")

@@ -33,8 +33,9 @@ from lamina.config import KEYS, Config, defaults, find_home
 from lamina.errors import LaminaError, UsageError
 from lamina.layers.dream.record import days_waiting
 from lamina.local import embedder
+from lamina.machine import SystemClock
 from lamina.memory import place_of
-from lamina.ports import Clock, SystemClock
+from lamina.ports import Clock
 from lamina.tools import grep
 from lamina.tools.sandbox import available
 from lamina.wiring import open_model

@@ -45,8 +45,9 @@ from lamina.layers import dream
 from lamina.layers.dream import lock
 from lamina.layers.dream.lock import NAME, last_dream, repair
 from lamina.layers.dream.record import DreamRecord, last_change, take_back
-from lamina.ledger.places import failing_as, project_folder, slug
+from lamina.ledger.places import project_folder, slug
 from lamina.ledger.record import Ledger
+from lamina.machine import failing_as
 from lamina.messages import as_list
 from lamina.ports import MemoryStore
 from lamina.state import State

@@ -34,7 +34,7 @@ from lamina.cli.terminal import (
 )
 from lamina.config import Config
 from lamina.errors import LaminaError, TranscriptError, UsageError
-from lamina.ledger.places import failing_as
+from lamina.machine import failing_as
 from lamina.replay.charts import layer_name, tokens_text
 from lamina.replay.recording import Recording
 from lamina.replay.results import PolicyResult, ReplayResult, compared_with, merged, report_json

@@ -27,7 +27,8 @@ from lamina.conversation.bodies import ANTHROPIC, Form, form_of
 from lamina.conversation.kept import Asked, Changes, Conversations
 from lamina.conversation.reading import Reader
 from lamina.layers import pauses
-from lamina.ledger.places import RESULTS, scratch_folder
+from lamina.ledger.places import RESULTS
+from lamina.machine import scratch_folder
 from lamina.messages import Json, Usage, as_object, blocks_of
 
 if TYPE_CHECKING:

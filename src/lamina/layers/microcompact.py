@@ -17,11 +17,12 @@ from typing import Any, cast
 from lamina.config import Flags
 from lamina.events import LayerActed
 from lamina.ledger import edits
-from lamina.ledger.places import RESULTS, write_private
+from lamina.ledger.places import RESULTS
 from lamina.ledger.record import Ledger
 from lamina.ledger.spans import whole_text
 from lamina.ledger.tokens import Window
 from lamina.ledger.view import Row
+from lamina.machine import write_private
 from lamina.messages import Block, Json, as_list, as_object, dicts
 from lamina.ports import Capabilities, ToolSpec
 from lamina.state import OldResults, State

@@ -23,8 +23,9 @@ from lamina.errors import StorageError
 from lamina.events import LayerActed, Warned
 from lamina.ledger import edits
 from lamina.ledger.folding import Folding, foldable_text, label_of, said_in, with_text
-from lamina.ledger.places import RESULTS, write_private
+from lamina.ledger.places import RESULTS
 from lamina.ledger.view import Row
+from lamina.machine import write_private
 from lamina.messages import Block, Json, as_list, as_object, dicts, text_of, tool_result
 from lamina.state import FoldedView, MovedResult, State
 

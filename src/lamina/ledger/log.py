@@ -23,7 +23,7 @@ from typing import Any, cast
 import msgspec
 
 from lamina.errors import LedgerError, SessionBusy
-from lamina.ledger.places import failing_as, open_to_append
+from lamina.machine import failing_as, open_to_append
 from lamina.messages import Json
 
 CARD = "agent"  # state entry: what is known of the agent whose ledger this is

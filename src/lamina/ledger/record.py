@@ -21,8 +21,8 @@ from typing import Any, NamedTuple, cast
 from lamina.errors import EditRefused, LedgerError
 from lamina.ledger import edits, joining, log, tokens
 from lamina.ledger.edits import Places, Shared
-from lamina.ledger.places import failing_as, open_private, private_folder
 from lamina.ledger.view import Projection
+from lamina.machine import failing_as, open_private, private_folder
 from lamina.messages import (
     Block,
     Json,

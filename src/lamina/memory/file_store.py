@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from lamina.errors import GateRefused
 from lamina.events import Emit, Event, MemoryUpdated, Warned
-from lamina.ledger.places import make_private
+from lamina.machine import make_private
 from lamina.memories import (
     Change,
     Evidence,

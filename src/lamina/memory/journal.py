@@ -17,13 +17,13 @@ from msgspec.structs import replace
 
 from lamina.errors import Conflict, LaminaError, MemoryStoreError
 from lamina.events import Emit, LayerFailed, MemoryAdopted, MemoryUpdated, Warned
+from lamina.machine import is_alive
 from lamina.memories import Change, Note
 from lamina.memory.beneath import TEMPORARY_PREFIX, Beneath
 from lamina.memory.drafts import merge_text
 from lamina.memory.history import History, HistoryDamaged
 from lamina.memory.index import INDEX, Rework, is_index
 from lamina.memory.own_files import Busy, Intent, IntentLog, Tombstones, exclusive
-from lamina.syscalls import is_alive
 
 _PAUSE = 0.05  # seconds without a write after which recording begins
 _LATEST = 10.0  # seconds after which it begins even if writes go on

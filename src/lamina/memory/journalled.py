@@ -22,7 +22,7 @@ from lamina.errors import (
     StorageError,
 )
 from lamina.events import Emit, Warned, quiet
-from lamina.ledger.places import make_private
+from lamina.machine import make_private
 from lamina.memories import (
     Change,
     Evidence,

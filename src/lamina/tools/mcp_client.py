@@ -24,7 +24,7 @@ import anyio.abc
 
 from lamina.errors import ToolError, UsageError, installing
 from lamina.events import Emit, Warned
-from lamina.ledger.places import open_private
+from lamina.machine import open_private
 from lamina.messages import Block, Json, text
 from lamina.ports import Tool, ToolContext, ToolOutcome, ToolSpec
 

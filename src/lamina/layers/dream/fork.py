@@ -29,8 +29,8 @@ from lamina.layers.dream.judge import MemorySnapshot
 from lamina.layers.dream.plan import DreamPlanner, WantedMemory, named
 from lamina.layers.dream.record import new_logs
 from lamina.ledger import log
-from lamina.ledger.places import private_folder, write_private
 from lamina.ledger.record import blocks_of_entry
+from lamina.machine import private_folder, write_private
 from lamina.memories import Evidence, Memory, Proposal, Verdict
 from lamina.memory import INDEX, free_names, manifest, missing_files, read_topic, topic_of
 from lamina.messages import Json

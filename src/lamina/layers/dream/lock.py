@@ -17,8 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lamina.errors import MemoryStoreError
-from lamina.ledger.places import open_private, private_folder
-from lamina.syscalls import is_alive
+from lamina.machine import is_alive, open_private, private_folder
 
 NAME = ".consolidate-lock"
 _ROBBED_AFTER = 3600.0  # seconds after which another program takes a lock for abandoned

@@ -20,7 +20,7 @@ import msgspec
 
 from lamina.errors import UsageError
 from lamina.layers.dream import lock as dream_lock
-from lamina.ledger.places import open_private, private_folder, read_json, write_private
+from lamina.machine import open_private, private_folder, read_json, write_private
 from lamina.memories import Commit, InForce
 from lamina.memory import diff_text, is_index
 from lamina.messages import Json
