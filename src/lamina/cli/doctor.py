@@ -31,7 +31,7 @@ from lamina.cli.options import config_of, flag
 from lamina.cli.terminal import colours, note, out, out_json, out_result, style, width, wrapped
 from lamina.config import KEYS, Config, defaults, find_home
 from lamina.errors import LaminaError, UsageError
-from lamina.layers.dream.record import days_waiting
+from lamina.layers.dream import days_waiting
 from lamina.local import embedder
 from lamina.machine import SystemClock
 from lamina.memory import place_of

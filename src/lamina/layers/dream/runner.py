@@ -20,9 +20,8 @@ import anyio.to_thread
 
 from lamina.errors import LaminaError, MemoryStoreError, alone
 from lamina.events import DreamChanged, Event, MemoryUpdated, ModelCalled, TextDelta, Warned
-from lamina.layers.dream import fork
+from lamina.layers.dream import DreamLock, fork
 from lamina.layers.dream.judge import digest_of
-from lamina.layers.dream.lock import DreamLock
 from lamina.layers.dream.plan import DreamPlanner, DreamStep, GaveWay, WantedMemory, carry_out
 from lamina.layers.dream.record import DreamRecord, Progress
 from lamina.memory import diff_text, free_names, safe_path, topic_of
