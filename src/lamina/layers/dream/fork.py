@@ -242,7 +242,7 @@ def said_again(
     }
     if len(sessions) < 2:
         return []
-    from lamina.local.extractor import said_again as repeated
+    from lamina.local.dream_finds import said_again as repeated
 
     waiting = [f"{one.proposal.description}\n{one.proposal.body}" for one in store.waiting()]
     found: list[tuple[Proposal, Verdict, bytes]] = []

@@ -195,7 +195,7 @@ class DreamRun:
 
     def _distilled(self, planner: DreamPlanner, logs: Mapping[str, str]) -> WantedMemory | None:
         """What the rules make of new entries. They stay new to a model, which may see more in them."""
-        from lamina.local.extractor import distil
+        from lamina.local.dream_finds import distil
 
         files = dict(planner.before.files)
         for mark, proposals in distil(logs, self._record.distilled()):
