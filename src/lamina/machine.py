@@ -15,7 +15,6 @@ import fcntl
 import functools
 import os
 import stat
-import struct
 import sys
 import time
 from collections.abc import Generator, Iterator
@@ -315,7 +314,8 @@ def socket_owner(theirs: tuple[str, int], ours: tuple[str, int]) -> int | None:
     import socket
 
     def written(address: tuple[str, int]) -> str:
-        return f"{struct.unpack('=I', socket.inet_aton(address[0]))[0]:08X}:{address[1]:04X}"
+        number = int.from_bytes(socket.inet_aton(address[0]), sys.byteorder)
+        return f"{number:08X}:{address[1]:04X}"
 
     ends = written(theirs), written(ours)
     for table in ("tcp", "tcp6"):
@@ -328,7 +328,7 @@ def socket_owner(theirs: tuple[str, int], ours: tuple[str, int]) -> int | None:
 
 
 _CHANGES = 0x002 | 0x040 | 0x080 | 0x100 | 0x200  # modified, moved away and here, made, deleted
-_REPORT = struct.Struct("iIII")
+_REPORT = 16  # bytes before a name: the folder's number first, the name's length last
 
 
 class Inotify:
@@ -351,7 +351,8 @@ class Inotify:
     def read(self) -> Iterator[tuple[int, str]]:
         """What was reported: the folder's number, and the file's name."""
         data = os.read(self.file, 65_536)
-        while len(data) >= _REPORT.size:
-            number, _, _, length = _REPORT.unpack_from(data)
-            yield number, os.fsdecode(data[_REPORT.size : _REPORT.size + length].rstrip(b"\0"))
-            data = data[_REPORT.size + length :]
+        while len(data) >= _REPORT:
+            number = int.from_bytes(data[:4], sys.byteorder, signed=True)
+            end = _REPORT + int.from_bytes(data[_REPORT - 4 : _REPORT], sys.byteorder)
+            yield number, os.fsdecode(data[_REPORT:end].rstrip(b"\0"))
+            data = data[end:]

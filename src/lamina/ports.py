@@ -21,6 +21,7 @@ from lamina.memory_port import MemoryHistory as MemoryHistory  # noqa: PLC0414 -
 from lamina.memory_port import MemoryStore as MemoryStore  # noqa: PLC0414 - others take it from here
 from lamina.memory_port import Stamp as Stamp  # noqa: PLC0414 - others take it from here
 from lamina.messages import Block, Json, Purpose, Request, Response, Usage
+from lamina.messages import HookName as HookName  # noqa: PLC0414 - others take it from here
 
 if TYPE_CHECKING:
     from anyio.abc import TaskStatus
@@ -229,17 +230,6 @@ class Question(str):
 
 # Asks the person about a tool and a Question; answers once, always (for this session) or no.
 Ask = Callable[[str, str], Awaitable[Literal["once", "always", "no"]]]
-
-HookName = Literal[
-    "SessionStart",
-    "UserPromptSubmit",
-    "PreToolUse",
-    "PostToolUse",
-    "PreCompact",
-    "PostCompact",
-    "Stop",
-    "SessionEnd",
-]
 
 
 @dataclass(frozen=True, slots=True)

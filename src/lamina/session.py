@@ -308,7 +308,7 @@ class Session:
 
     def status(self) -> Status:
         state, used = self._state, self._state.last_usage
-        caches = state.capabilities.cache != "none" and used.prompt
+        caches = state.caches and used.prompt
         share = snip.fidelity(state.ledger)
         low = share is not None and share < state.config.float("compact.fidelity")
         return Status(

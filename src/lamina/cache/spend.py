@@ -67,10 +67,8 @@ _AMOUNTS = ("output", "cache_read", "cache_write_5m", "cache_write_1h")
 _FIGURES = frozenset(field.name for field in fields(Price)) - {"model", "since", "guessed"}
 
 
-def price_of(
-    model: str, overrides: Mapping[str, Mapping[str, Any]] | None = None, *, on: str = ""
-) -> Price:
-    """The price of a model, on a day (YYYY-MM-DD) or, by default, the newest known.
+def price_of(model: str, overrides: Mapping[str, Mapping[str, Any]] | None = None) -> Price:
+    """The newest known price of a model.
 
     A name may carry a provider prefix, a snapshot date or a `[1m]` suffix. A Claude model that no
     row names gets its family's newest row, any other unknown model the table's fallback row; both
@@ -81,7 +79,7 @@ def price_of(
     if name in FREE_NAMES or model.startswith(FREE_PREFIXES):
         price = _FREE
     else:
-        price = _listed(name, on) or _family(name, on) or _table()[1]
+        price = _listed(name) or _family(name) or _table()[1]
     changes = (overrides or {}).get(model) or (overrides or {}).get(name)
     return _overridden(price, name, changes) if changes else price
 
@@ -121,12 +119,12 @@ def plain_name(model: str) -> str:
     return name.replace(".", "-") if name.startswith("claude") else name
 
 
-def _listed(name: str, on: str) -> Price | None:
+def _listed(name: str) -> Price | None:
     """The row whose name is the longest whole-word beginning of `name`."""
     rows = _table()[0]
     while name:
         if name in rows:
-            return _valid_on(rows[name], on)
+            return rows[name]
         # "gpt-5.1-codex" is priced as "gpt-5.1", but "claude-opus-4-9" is no "claude-opus-4".
         name, _, last = name.rpartition("-")
         if last.isdigit() and last != "0":
@@ -134,20 +132,14 @@ def _listed(name: str, on: str) -> Price | None:
     return None
 
 
-def _family(name: str, on: str) -> Price | None:
+def _family(name: str) -> Price | None:
     found = _FAMILY.match(name)
     if found is None:
         return None
     word = found.group(1)
-    alike = [row for rows in _table()[0].values() for row in rows if word in row.model.split("-")]
-    newest = sorted(alike, key=lambda row: (row.since, row.model))
-    return replace(_valid_on(newest, on), guessed=True) if newest else None
-
-
-def _valid_on(rows: list[Price], on: str) -> Price:
-    """The row in force on a day; before the oldest row's day, the oldest."""
-    held = [row for row in rows if not on or row.since <= on]
-    return held[-1] if held else rows[0]
+    alike = [row for row in _table()[0].values() if word in row.model.split("-")]
+    newest = max(alike, key=lambda row: (row.since, row.model), default=None)
+    return replace(newest, guessed=True) if newest else None
 
 
 def _overridden(price: Price, name: str, changes: Mapping[str, Any]) -> Price:
@@ -170,15 +162,11 @@ def _is_amount(value: object) -> bool:
 
 
 @cache
-def _table() -> tuple[dict[str, list[Price]], Price]:
-    """Rows by model, oldest first, and the fallback row."""
-    rows: dict[str, list[Price]] = {}
-    for row in model_table()[0]:
-        if row.prices:
-            rows.setdefault(row.name, []).append(_price(row))
-    for priced in rows.values():
-        priced.sort(key=lambda price: price.since)
-    return rows, replace(rows.pop("fallback")[0], guessed=True)
+def _table() -> tuple[dict[str, Price], Price]:
+    """The newest row of each model, and the fallback row."""
+    priced = [_price(row) for row in model_table()[0] if row.prices]
+    rows = {price.model: price for price in sorted(priced, key=lambda price: price.since)}
+    return rows, replace(rows.pop("fallback"), guessed=True)
 
 
 def _price(row: ModelRow) -> Price:
