@@ -47,7 +47,7 @@ compact.restore_file_tokens compact.restore_files_tokens compact.restore_skill_t
 compact.restore_skills_tokens collapse.stage_percent collapse.commit_percent
 extraction.every_turns dream.hours dream.sessions dream.non_interactive dream.scan_minutes memory.directory
 memory.remote_directory memory.guidelines memory.inbox_all memory.inbox_most memory.index memory.reader
-memory.manifest_files memory.max_file recall.stale_days recall.max_tokens recall.timeout
+memory.manifest_files memory.max_file recall.stale_days recall.max_tokens recall.timeout recall.wait
 instructions.excludes instructions.trust instructions.depth instructions.warn_characters
 permissions.allow sandbox.profile sandbox.unattended_reach bash.environment bash.max_timeout hooks mcp.servers
 mcp.wait_seconds secrets.rules anthropic.thinking anthropic.thinking_tokens anthropic.betas anthropic.headers

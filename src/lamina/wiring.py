@@ -14,18 +14,25 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
+import anyio
+
 from lamina.cache import lifetime
 from lamina.cache.spend import Spend
 from lamina.config import Config, Flags
-from lamina.errors import LaminaError, UsageError
-from lamina.events import Emit, Warned
+from lamina.errors import LaminaError, RefusedError, UsageError
+from lamina.events import AttemptBroke, Emit, Event, Warned
 from lamina.ledger.record import Ledger, Quotes
 from lamina.machine import SystemClock
 from lamina.memory import GateContext, days_named, open_store
-from lamina.messages import Json
+from lamina.messages import Json, Request, Response, Usage
 from lamina.ports import Ask, Clock, HookName, Hooks, MemoryStore, Model, Permit, Tool
 from lamina.recall.memory_index import MemoryIndex, headed_memories
-from lamina.recall.transcripts import claude_folders, headed_messages, transcript_indexes
+from lamina.recall.transcripts import (
+    FoundMessage,
+    claude_folders,
+    headed_messages,
+    transcript_indexes,
+)
 from lamina.state import Deps
 from lamina.tools import files
 from lamina.tools.bash import for_commands
@@ -38,6 +45,7 @@ from lamina.tools.registry import Toolbox, builtin_tools
 from lamina.tools.sandbox import available
 
 if TYPE_CHECKING:
+    from lamina.recall.reading import Reading
     from lamina.tools.mcp_client import McpServers
 
 
@@ -153,6 +161,40 @@ class SmallModel:
     async def close(self) -> None:
         if self._opened is not None:
             await self._opened.close()
+
+
+async def ask_small(config: Config, request: Request) -> Response:
+    """One call of the small model outside of any session: within the caps, and booked like all others."""
+    spend, clock = Spend.of(config), SystemClock()
+    if reason := spend.refusal(request.purpose, clock.now()):
+        raise RefusedError(reason)
+
+    def book(model: str, usage: Usage) -> None:
+        spend.book(purpose=request.purpose, model=model, usage=usage, session="", at=clock.now())
+
+    def hear(event: Event) -> None:
+        if isinstance(event, AttemptBroke):
+            book(event.model, event.usage)
+
+    model = open_model(config.str("small_model"), config, clock)
+    try:
+        response = await model.complete(request, hear)
+    finally:
+        await model.close()
+    book(response.model or request.model, response.usage)
+    return response
+
+
+def read_turns(config: Config, question: str, found: Sequence[FoundMessage]) -> Reading:
+    """Which turns of a search answer the question, by the small model: for people, who have no turn."""
+    from lamina.recall.reading import Reading, TurnReader
+
+    name = config.str("small_model")
+    if name == "none":
+        return Reading(None, "there is no small model (the setting small_model).")
+    limits = config.int("recall.max_tokens"), config.float("recall.timeout")
+    reader = TurnReader(partial(ask_small, config), name, *limits)
+    return anyio.run(reader.read, question, found, time.time())
 
 
 def _model_of(options: Options, config: Config, flags: Flags) -> Model:

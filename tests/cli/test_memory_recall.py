@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,8 +12,10 @@ import pytest
 from tests.memories import directory, put
 from tests.sessions import Place, run
 
+from lamina.cache.spend import Spend
 from lamina.cli.chat_commands import run_command
 from lamina.errors import UsageError
+from lamina.messages import Usage
 
 Run = Callable[..., Any]
 
@@ -159,6 +162,109 @@ def test_a_search_of_sessions_keeps_to_the_time_that_is_asked_for(
     assert lamina("sessions", "search", "mascot walrus", "--since", "soon").code == 2
     assert "no word in that to search for" in lamina("sessions", "search", "?!").err
     assert len(lamina("sessions", "search", "mascot walrus", "-n", "0", "--json").json) >= 1
+
+
+WALRUS = ("sessions", "search", "what is the mascot walrus called?", "--ask")
+
+
+@pytest.fixture
+def small(place: Place, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Past sessions, and a small model with these answers."""
+    talk(place, asked="our mascot is a walrus called Wendell")
+    talk(place, asked="the mascot walrus has its birthday in October")
+
+    def answers(*replies: Any) -> None:
+        script = place.home / "small.json"
+        steps = [{"purpose": "recall", "reply": one} for one in replies]
+        script.write_text(json.dumps({"name": "claude-haiku-5-5", "steps": steps}))
+        monkeypatch.setenv("LAMINA_SMALL_MODEL", f"scripted:{script}")
+
+    return answers
+
+
+@pytest.mark.spec("M7", "F10", "I2")
+def test_with_ask_the_small_model_says_which_turns_answer(
+    small: Callable[..., None], lamina: Run
+) -> None:
+    found = [one["text"] for one in lamina(*WALRUS, "--json").json]
+    best = next(n for n, one in enumerate(found, 1) if "Wendell" in one)
+    small({"text": json.dumps({"selected": [str(best)]})})
+    ran = lamina(*WALRUS)
+    assert "Wendell" in ran.out
+    assert "October" not in ran.out
+    assert ran.err == f"Without --ask, what came near is shown too ({len(found) - 1}).\n"
+    small({"text": json.dumps({"selected": [str(best)]})})
+    rows = lamina(*WALRUS, "--json").json
+    assert [one["text"] for one in rows] == found
+    assert [one["answers"] for one in rows] == [n == best for n in range(1, len(found) + 1)]
+    booked = lamina("spend", "--by", "layer", "--json").json
+    assert [(one["name"], one["calls"]) for one in booked["groups"] if one["name"] == "recall"] == [
+        ("recall", 2)
+    ]
+
+
+@pytest.mark.spec("M7", "I2")
+def test_with_ask_nothing_is_shown_where_nothing_answers(
+    small: Callable[..., None], lamina: Run
+) -> None:
+    small('{"selected": []}')
+    ran = lamina(*WALRUS)
+    assert (ran.code, ran.out) == (0, "")
+    assert ran.err.startswith("Nothing there answers that. Without --ask, what came near is shown")
+    small('{"selected": []}')
+    rows = lamina(*WALRUS, "--json").json
+    assert rows
+    assert not any(one["answers"] for one in rows)
+
+
+@pytest.mark.spec("M7", "F10", "I2")
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        ({"reply": "no idea"}, "did not say which"),
+        ({"reply": {"error": "overloaded"}}, "could not be asked"),
+        ({"reply": {"hang": True}, "LAMINA_RECALL_TIMEOUT": "0.1"}, "took over 0.1 s"),
+        ({"LAMINA_SMALL_MODEL": "none"}, "there is no small model"),
+        ({"LAMINA_SMALL_MODEL": "scripted:nowhere.json"}, "can't be read"),
+        ({"LAMINA_SPEND_DAILY_CAP": "0.01"}, "cap of $0.01 is spent"),
+    ],
+)
+def test_where_nobody_reads_all_that_was_found_is_shown(
+    small: Callable[..., None],
+    lamina: Run,
+    place: Place,
+    monkeypatch: pytest.MonkeyPatch,
+    given: dict[str, Any],
+    why: str,
+) -> None:
+    plain = lamina(*WALRUS[:-1])
+    small(given.get("reply", '{"selected": []}'))
+    spent = Usage(input=1_000_000)
+    spend = Spend(place.home / "spend")
+    spend.book(purpose="dream", model="claude-haiku-5-5", usage=spent, session="", at=time.time())
+    for name in given.keys() - {"reply"}:
+        monkeypatch.setenv(name, given[name])
+    ran = lamina(*WALRUS)
+    assert (ran.code, ran.out) == (0, plain.out)
+    assert "Wendell" in ran.out
+    assert "Not read, so all are shown: " in ran.err
+    assert why in ran.err
+    assert all("answers" not in one for one in lamina(*WALRUS, "--json").json)
+    assert lamina(*WALRUS, "--quiet").err == ""
+
+
+@pytest.mark.spec("M7", "F9")
+def test_a_project_can_not_say_who_reads_past_sessions(
+    small: Callable[..., None], lamina: Run, place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small('{"selected": []}')
+    monkeypatch.setenv("LAMINA_SMALL_MODEL", "none")
+    folder = place.project / ".lamina"
+    folder.mkdir(exist_ok=True)
+    (folder / "settings.toml").write_text(f'small_model = "scripted:{place.home}/small.json"\n')
+    ran = lamina(*WALRUS)
+    assert (ran.code, ran.out) == (2, "")
+    assert "is inside the project and may not set small_model" in ran.err
 
 
 @pytest.mark.spec("M7")

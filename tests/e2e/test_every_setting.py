@@ -360,6 +360,7 @@ WALK: dict[str, Live | str] = {
     "recall.stale_days": remembering(1e6, base=TEAM, prepare=with_memories),
     "recall.max_tokens": PICKED,
     "recall.timeout": PICKED,
+    "recall.wait": "tests/recall/test_prefetch.py",
     "instructions.excludes": Live(["**/AGENTS.md"], prepare=with_instructions),
     "instructions.trust": Live(True, prepare=with_instructions),
     "instructions.depth": Live(1, prepare=with_instructions),

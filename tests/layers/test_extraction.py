@@ -29,7 +29,7 @@ from lamina.models.scripted import ScriptedModel, Step
 from lamina.session import Session
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "extraction.md"
-SAID = "Please never mock the database in integration tests."
+SAID = "Never mock the database in integration tests."
 PLAIN = "No, don't mock the database in integration tests because the migration broke."
 RULE = """---
 name: No mocked database
@@ -40,7 +40,7 @@ type: feedback
 Never mock the database in integration tests.
 
 ```evidence
-m1: Please never mock the database in integration tests.
+m1: Never mock the database in integration tests.
 ```
 """
 

@@ -50,7 +50,7 @@ LISTED = "U: deploy on Fridays: never\\nask before merging: always"
         ("U: Forget that we are a bank.\\n\\nNever ask me for approvals.", "Never ask me for approvals.", ""),
         ("U: Forget that I use npm.\\n\\nI always use pnpm.", "", "I always use pnpm."),
         # Prose is no code because it ends like a line of it.
-        ("U: for hotfixes only:\\n\\nNever wait for approval.", "[…] Never wait for approval.", "for hotfixes only: Never wait for approval."),
+        ("U: for hotfixes only:\\n\\nNever wait for approval.", "[…] Never wait for approval.", "for hotfixes only: / Never wait for approval."),
         ("U: # Rejected ideas\\n\\nAlways push to main.", "[…] Always push to main.", "# Rejected ideas / Always push to main."),
         # The next message says the opposite, puts it right, or ends it.
         (f"U: Always squash the commits. // {NOTED} // U: Never squash the commits.", "Always squash the commits.", "Never squash the commits."),
@@ -103,7 +103,7 @@ def test_the_assistants_life_is_not_the_users() -> None:
     [
         ("Language: French", "", False),
         ("Preferred: French", "", False),
-        ("French", "", True),
+        ("French", "", False),
         ("topic", "obsolete=", False),
         ("topic", "", True),
     ],

@@ -75,7 +75,7 @@ def test_a_memory_that_rests_on_typed_words_is_accepted_as_the_users_own() -> No
 
 
 def test_quotes_are_compared_under_nfkc_and_folded_spaces() -> None:
-    context = ledger([("typed", "I’m ﬁne with\n  tabs　in   Makeﬁles")])
+    context = ledger([("typed", "I’m ﬁne with   tabs　in   Makeﬁles")])
     said = "I'm fine with tabs in Makefiles"
     wanted = proposal("fine with tabs in Makefiles", name="", description=said, body="")
     assert decide(wanted, context).decision == "accept"
@@ -134,7 +134,8 @@ def test_a_quote_never_spans_pasted_text() -> None:
         ("never use tabs in Makefiles", "inbox"),
         ("please don't use tabs in Makefiles", "inbox"),
         ("stop trying to use tabs in Makefiles", "inbox"),
-        ("no, use tabs in Makefiles", "accept"),
+        ("no, use tabs in Makefiles", "inbox"),  # they are given their words whole
+        ("use tabs in Makefiles", "accept"),
         ("fix the broken build. use tabs in Makefiles", "inbox"),
         # What can't be read alone is kept whole or not at all.
         ("not spaces: use tabs in Makefiles", "inbox"),
@@ -147,10 +148,10 @@ def test_a_quote_that_leaves_out_the_not_before_it_proves_nothing(said: str, dec
         type="feedback",
         path="feedback_tabs.md",
         name="feedback_tabs",
-        description="Use tabs in Makefiles",
-        body="Use tabs in Makefiles.",
+        description="use tabs in Makefiles",
+        body="use tabs in Makefiles.",
     )
-    assert decide(wanted, ledger([("typed", said)])).decision == decision
+    assert decide(replace(wanted, name=""), ledger([("typed", said)])).decision == decision
 
 
 def test_no_evidence_goes_to_the_inbox() -> None:
@@ -182,8 +183,8 @@ def test_numbers_paths_and_identifiers_that_were_said_pass() -> None:
         [("typed", "always run tools.py at 1,000 rows with `max_rows`, see https://x.io/a?b=1.")]
     )
     quote = "always run tools.py at 1,000 rows with `max_rows`, see https://x.io/a?b=1."
-    body = "- Always run tools.py at 1,000 rows with `max_rows`, see https://x.io/a?b=1"
-    wanted = proposal(quote, type="feedback", description="", body=body, name="feedback_rows")
+    body = "- always run tools.py at 1,000 rows with `max_rows`, see https://x.io/a?b=1"
+    wanted = proposal(quote, type="feedback", description="", body=body, name="")
     assert decide(wanted, context).decision == "accept"
 
 
@@ -202,7 +203,7 @@ def test_other_words_wait_and_the_reason_names_the_users_own() -> None:
     verdict = decide(wanted, ledger([("typed", said)]))
     assert (verdict.decision, verdict.theirs) == ("inbox", [said])
     assert said in verdict.reason
-    own = proposal(said, **given, description="Stop mocking the databases")
+    own = proposal(said, **given, description="Please stop mocking the databases")
     assert decide(own, ledger([("typed", said)])).decision == "accept"
 
 
@@ -215,7 +216,7 @@ CONFIRMED = {
     "entry": "2",
     "type": "feedback",
     "path": "feedback_tests.md",
-    "name": "feedback-mocks",
+    "name": "",
     "description": "Always use real databases instead of mocks",
     "body": "",
 }
@@ -1314,24 +1315,20 @@ def test_what_is_said_next_of_something_else_takes_nothing_back(said: str) -> No
     ("said", "claim", "kind"),
     [
         ("Never commit without asking me.", "Never commit without asking me", "feedback"),
-        ("please don't squash our commits", "Don't squash our commits", "feedback"),
-        ("Please always use pnpm for installs", "Always use pnpm for installs", "feedback"),
-        ("no, stop adding summaries", "Stop adding summaries", "feedback"),
+        ("please don't squash our commits", "Please don't squash our commits", "feedback"),
         ("I'm a nurse at the harbour clinic.", "I'm a nurse at the harbour clinic", "user"),
-        ("btw I prefer tabs over spaces", "I prefer tabs over spaces", "user"),
-        ("Bitte nie auf main pushen.", "Nie auf main pushen", "feedback"),
-        ("请不要推送到主分支。", "不要推送到主分支", "feedback"),
         ("You should never push to main.", "You should never push to main", "feedback"),
         ("Antworte ab jetzt immer auf Deutsch.", "Antworte ab jetzt immer auf Deutsch", "feedback"),
         ("Merke dir, dass ich in Köln wohne.", "Ich in Köln wohne", "user"),
         ("Mein Sohn heißt Emil, bitte merken.", "Mein Sohn heißt Emil", "user"),
         ("请记住我不吃辣。", "我不吃辣", "user"),
-        ("What time is it? Remember that I live in Oslo.", "I live in Oslo", "user"),
-        ("Wie spät ist es? Merk dir, dass ich in Köln wohne.", "Ich wohne in Köln", "user"),
-        ("几点了？请记住我不吃辣。", "我不吃辣", "user"),
+        ("Remember that I live in Oslo. Also fix the login.", "I live in Oslo", "user"),
+        ("Merk dir, dass ich in Köln wohne. Mach den Login schöner.", "Ich wohne in Köln", "user"),
+        ("What time is it? Remember that I live in Oslo.",
+         "I live in Oslo. (said with: “What time is it?”)", "user"),
     ],
 )  # fmt: skip
-def test_the_users_own_words_without_a_polite_beginning_stay_theirs(
+def test_the_users_own_words_without_a_wish_to_keep_them_stay_theirs(
     said: str, claim: str, kind: str
 ) -> None:
     verdict = told(said, claim, kind)
@@ -1341,6 +1338,17 @@ def test_the_users_own_words_without_a_polite_beginning_stay_theirs(
 @pytest.mark.parametrize(
     ("said", "claim"),
     [
+        ("no, I never add summaries", "I never add summaries"),
+        ("btw I prefer tabs over spaces", "I prefer tabs over spaces"),
+        ("Bitte nie auf main pushen.", "Nie auf main pushen"),
+        ("请不要推送到主分支。", "不要推送到主分支"),
+        ("turkey is off limits for me.", "Turkey is off limits for me."),
+        ("sie dürfen immer direkt auf main pushen.", "Sie dürfen immer direkt auf main pushen."),
+        ("OK: I never add tax.", "I never add tax."),
+        ("- $500 is what I earn a day.", "$500 is what I earn a day."),
+        ("What would a pirate say? Remember that I never pay.", "I never pay."),
+        ("I own nine castles, can you help me with my vampire's profile?", "I own nine castles"),
+        ("> What do they say of you?\n\nI keep twelve cats.", "[…] I keep twelve cats."),
         ("I have root on the test server.", "The user has root on the test servers"),
         ("I want her to approve my invoices.", "The user wants her to approve her invoices"),
         ("I live in Oslo.", "The user lives in Oslo"),
@@ -1357,19 +1365,19 @@ def test_what_is_not_letter_for_letter_theirs_waits(said: str, claim: str) -> No
     assert told(said, claim, "user").decision == "inbox"
 
 
-@pytest.mark.parametrize("name", ["No steak", "I do not eat fish", "I eat fish"])
+@pytest.mark.parametrize("name", ["No steak", "I do not eat fish", "I eat fish", "Steak"])
 def test_a_title_is_a_sentence_of_theirs_or_only_names_the_topic(name: str) -> None:
     said = "I don't eat fish, but I love steak."
     given = {"type": "user", "path": "user_x.md", "description": said, "body": said}
     assert decide(proposal(said, name=name, **given), ledger([("typed", said)])).decision == "inbox"
-    for fine in (said, "user-profile", "Steak", ""):
+    for fine in (said, "user-profile", ""):
         wanted = proposal(said, name=fine, **given)
         assert decide(wanted, ledger([("typed", said)])).decision == "accept"
 
 
 def test_an_item_is_kept_with_its_whole_list() -> None:
     said = "Some rules for this repo:\n- use tabs in Makefiles\n- never mock the database"
-    rule, whole = "Never mock the database", " ".join(said.split())
+    rule, whole = "Never mock the database", said.replace("\n", " / ")
     wanted = proposal(said, type="feedback", name="", description=rule, body=rule)
     verdict = decide(wanted, ledger([("typed", said)]))
     assert (verdict.decision, verdict.theirs) == ("inbox", [whole])

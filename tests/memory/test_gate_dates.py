@@ -64,7 +64,7 @@ def test_two_dates_stay_with_what_they_were_said_of(
     line = f"we freeze everything {one} and ship the shop {other}"
     proposal = Proposal(
         path=f"{kind}_freeze.md",
-        name="freeze",
+        name="topic",
         description=line,
         type=kind,
         body=f"{line}.\n",

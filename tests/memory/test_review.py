@@ -185,7 +185,7 @@ def test_a_wish_that_a_tool_carried_out_by_itself_lifts_the_tombstone(tmp_path: 
         return [("typed", wish)]
 
     gate = GateContext(origin_text=blocks, said_at=lambda _session, _entry: time.time() + 60)
-    words = b"---\nname: Tea\ndescription: I like tea with lemon\ntype: user\n---\n\nI like tea with lemon.\n"
+    words = b"---\nname: topic\ndescription: I like tea with lemon\ntype: user\n---\n\nI like tea with lemon.\n"
     with FileStore(tmp_path / "memory", gate=gate) as store:
         store.write_file("user_tea.md", words, writer="user", base=None)
         store.forget("user_tea.md")

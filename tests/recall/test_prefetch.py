@@ -219,6 +219,27 @@ def test_what_the_ranker_is_sure_of_is_there_in_time_and_the_selector_adds_the_r
 
 
 @pytest.mark.spec("M7")
+@pytest.mark.parametrize(("reply", "by"), [("[]", "scripted"), ({"hang": True}, "ranker")])
+def test_a_first_call_that_waits_for_the_selector_is_shown_its_choice_alone(
+    place: Place, reply: Any, by: str
+) -> None:
+    async def story() -> None:
+        shown = {"lacks": "Memory (saved"} if by == "scripted" else {"contains": "host pelican"}
+        steps = [Step(use("Probe"), shown), Step("I see.", shown), Step(reply, purpose="recall")]
+        waits = 30.0 if by == "scripted" else 0.01
+        config = {**SMALL, "recall.wait": waits}
+        model = ScriptedModel(steps)
+        async with place.open(
+            model, config=config, tools=[Probe(anyio.lowlevel.checkpoint)]
+        ) as session:
+            await session.ask(SURE)
+            model.assert_finished()
+            assert kinds(session, "recall")[0]["by"] == by
+
+    run(story)
+
+
+@pytest.mark.spec("M7")
 def test_what_goes_at_once_counts_towards_the_files_of_its_message(place: Place) -> None:
     names = [f"project_pool_{number}.md" for number in range(3)]
     for number, name in enumerate(names):

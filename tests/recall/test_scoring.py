@@ -9,7 +9,7 @@ from tests.documents import rows_of, texts
 
 from lamina.recall import scoring
 from lamina.recall.postings import Postings
-from lamina.recall.scoring import DocumentVectors, QuestionTerms, VectorWords
+from lamina.recall.scoring import DocumentVectors, QuestionTerms, VectorWords, fitting_part
 from lamina.text.terms import spaced
 
 
@@ -76,3 +76,18 @@ def test_confidence_does_not_depend_on_the_order_of_a_set(held: list[str]) -> No
     weights = {term: 0.1 * number for number, term in enumerate("abcdefghij", 1)}
     question = QuestionTerms(weights, {}, 0.0)
     assert question.coverage(held) == question.coverage(sorted(held))
+
+
+def test_of_a_long_text_the_stretch_that_fits_is_shown() -> None:
+    dull = "The weather was fine all day long. " * 30
+    said = f"{dull}\n\nWe met the walrus in Oslo. {dull}"
+    for question, held in (
+        ("where did we meet the walrus?", "walrus in Oslo"),
+        ("xyzzy", "weather"),
+    ):
+        part = fitting_part(said, question, 200)
+        assert held in part
+        assert len(part) in (201, 202)
+    assert fitting_part(f"{dull} It ends with a walrus.", "walrus", 200).endswith("walrus.")
+    assert fitting_part(said, "xyzzy", 200).startswith("The weather")
+    assert fitting_part(" short\n text ", "walrus", 200) == "short text"

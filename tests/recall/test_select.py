@@ -70,6 +70,32 @@ def test_the_model_is_asked_by_schema_with_few_tokens_and_its_names_are_taken_in
 
 
 @pytest.mark.spec("M7")
+def test_of_a_long_description_the_model_is_shown_what_fits_the_message() -> None:
+    long = (
+        f"{'Flour is stored dry. ' * 20}The rye bread is baked on Mondays. {'Ovens are hot. ' * 20}"
+    )
+    offered = [Candidate(Match("a.md", 1.0, {}, 0.5), "", long, NOW)]
+    heard: list[Request] = []
+
+    async def ask(request: Request) -> Response:
+        heard.append(request)
+        raise RefusedError("no")
+
+    async def story() -> Selection:
+        return await Selector(ask, "s").pick(
+            RecallRequest("", "when is rye bread baked?", NOW), offered, 1
+        )
+
+    run(story)
+    [line] = [
+        one for one in str(heard[0].messages[0]["content"][0]["text"]).splitlines() if "a.md" in one
+    ]
+    assert "…" in line
+    assert "The rye bread is baked on Mondays." in line
+    assert len(line) < 350
+
+
+@pytest.mark.spec("M7")
 def test_none_is_a_good_answer_and_five_are_the_most() -> None:
     assert pick('{"selected": []}').paths == ()
     assert pick("[]").by == "scripted"

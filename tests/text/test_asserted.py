@@ -70,7 +70,7 @@ def test_a_question_is_no_rule(said: str, claim: str) -> None:
     ("said", "claim"),
     [
         ("Can you always squash commits?", "Can you always squash commits?"),
-        ("please always squash commits", "Always squash commits"),
+        ("please always squash commits", "Please always squash commits"),
         (
             "Might I suggest that you squash on every merge",
             "Might I suggest that you squash on every merge",
@@ -89,9 +89,8 @@ def test_a_rule_in_any_form_is_one(said: str, claim: str) -> None:
 
 def test_what_is_stated_beside_a_question_counts_and_the_question_does_not() -> None:
     said = "I'm a nurse and new to Rust, how do I always squash commits?"
-    assert verdict(said, "The user is a nurse, new to Rust", "user").theirs == [
-        "I'm a nurse and new to Rust"
-    ]
+    whole = "I'm a nurse and new to Rust. (said with: “how do I always squash commits?”)"
+    assert verdict(said, "The user is a nurse, new to Rust", "user").theirs == [whole]
     assert verdict(said, "Always squash commits", "feedback").decision == "inbox"
     two = "Should we use tabs everywhere? I work on the billing service."
     kept = "I work on the billing service. (said with: “Should we use tabs everywhere?”)"
@@ -150,10 +149,13 @@ _NO_REQUESTS = (
 
 
 @given(st.sampled_from(_STATEMENTS), st.sampled_from(_REQUESTS))
-def test_a_statement_before_a_request_is_the_statement_alone(told: str, asked: str) -> None:
+def test_a_statement_before_a_request_is_told_with_the_request(told: str, asked: str) -> None:
     assert told_before(told + asked) == told
-    assert Message(told + asked).ways()[0] == told
-    assert verdict(told + asked, told, "user").decision == "accept"
+    whole = Message(told + asked).ways()[0]
+    assert whole.startswith((f"{told} (said with: “", f"{told}. (said with: “"))
+    assert whole.endswith(f"{asked.strip(' ,，;')}”)")
+    assert verdict(told + asked, whole, "user").decision == "accept"
+    assert verdict(told + asked, told, "user").decision == "inbox"
 
 
 @given(st.sampled_from(_STATEMENTS), st.sampled_from(_NO_REQUESTS))
@@ -184,7 +186,7 @@ _CODE = "```python\nx = 1\n\ny = 2\n```"
 def test_pasted_code_takes_nothing_back_and_is_shown(told: str) -> None:
     amid = Message(own_text(f"{told}.\nHere is a sample of it:\n{_CODE}\nIt runs."))
     assert f"{told}." in amid.stated()
-    assert amid.ways() == [f"{told}. Here is a sample of it: […] It runs."]
+    assert amid.ways() == [f"{told}. Here is a sample of it: / […] It runs."]
     last = Message(own_text(f"{told}.\nHere is a sample of it:\n{_CODE}"))
     assert last.ways() == [f"{told}. Here is a sample of it: […]"]
 
@@ -198,7 +200,7 @@ def test_what_stands_at_an_edge_unannounced_may_limit_the_rest(told: str) -> Non
 def test_a_question_beside_its_answer_is_no_harm() -> None:
     talk: list[list[tuple[Origin, str]]] = [
         [("typed", "Should we not squash commits on every merge?")],
-        [("assistant", "We can always squash commits on merge.")],
+        [("assistant", "We should always squash commits on merge.")],
         [("typed", "Yes, do that.")],
     ]
     quotes = (Evidence("Yes, do that.", "s", "2"), Evidence(talk[0][0][1], "s", "0"))
@@ -249,10 +251,10 @@ def test_somebody_elses_role_is_not_the_users(said: str, claim: str, who: str) -
     ("said", "claim"),
     [
         ("I'm a data scientist.", "I'm a data scientist"),
-        ("btw, my job is data science at Siemens.", "My job is data science at Siemens"),
+        ("my job is data science at Siemens.", "My job is data science at Siemens"),
         ("My colleague Anna is a data scientist.", "My colleague Anna is a data scientist"),
         ("Anna is a data scientist.", "Anna is a data scientist"),
-        ("Übrigens, ich bin Krankenschwester.", "Ich bin Krankenschwester"),
+        ("ich bin Krankenschwester.", "Ich bin Krankenschwester"),
         ("我是民宿老板，不懂技术", "我是民宿老板，不懂技术"),
     ],
 )

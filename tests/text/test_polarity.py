@@ -88,6 +88,8 @@ def test_a_sentence_that_ends_or_mocks_another_is_read_with_it(message: str, cla
         ("Remember until the holidays that I never want mail.", "I never want mail."),
         ("Merk dir für das Zeltlager, dass ich immer Tee will.", "ich will immer Tee"),
         ("Wirf immer alles weg. Heute Abend, bitte.", "Wirf immer alles weg."),
+        ("**I can't eat**\n- nuts\n**I eat daily**\n- rice", "**I can't eat**\n- nuts **I eat daily**\n- rice"),
+        ("- my brother\n  - smokes\n- I run", "- my brother\n- smokes\n- I run"),
     ],
 )  # fmt: skip
 def test_nothing_that_says_something_is_cut_off_before_comparing(message: str, claim: str) -> None:
@@ -100,7 +102,6 @@ def test_nothing_that_says_something_is_cut_off_before_comparing(message: str, c
         ("Forget our old address.\n\nI always live in Turin.", "I always live in Turin."),
         ("Forget our old address. Remember that I always live in Turin.", "I always live in Turin."),
         ("Remember for the future that I never want mail.", "I never want mail."),
-        ("No, we always use pens.", "We always use pens"),
         ("Good morning! We always use pens. Thanks a lot!", "We always use pens"),
         ("We always use ｐｅｎｓ，never “ink”。", 'We always use pens,never "ink"'),
     ],
@@ -203,4 +204,6 @@ def test_what_a_dream_writes_otherwise_did_not_stand_there(before: str, now: str
 @pytest.mark.spec("L5.8")
 def test_where_to_begin_is_asked_and_what_stands_before_it_is_told() -> None:
     told = "我在学校教物理，不会编程"
-    assert Message(f"{told}，该从哪里开始学？").ways()[0] == told
+    assert (
+        Message(f"{told}，该从哪里开始学？").ways()[0] == f"{told}. (said with: “该从哪里开始学？”)"
+    )

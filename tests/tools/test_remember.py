@@ -131,7 +131,7 @@ def test_a_memory_is_changed_by_its_file_and_a_newer_word_without_one_stands_bes
     )
     assert told.splitlines() == [
         "Memory updated: user_tabs_over_spaces-2.md",
-        "user_tabs_over_spaces.md differs from this in little: both are kept.",
+        "It says so in the user's own words: “no, I prefer four spaces over tabs in Python files”",
     ]
     (directory(place) / "user_tabs_over_spaces-2.md").unlink()
     told, _ = ask(
@@ -176,7 +176,7 @@ def test_a_plain_write_passes_the_same_gate_before_anything_is_written(place: Pl
 @pytest.mark.spec("M9")
 def test_a_plain_write_of_the_user_s_words_is_kept_and_attributed(place: Place) -> None:
     words = "Always deploy with the blue button, because the red one breaks the cache."
-    content = f"---\nname: button\ndescription: {words}\ntype: feedback\n---\n\n{words}\n"
+    content = f"---\nname: Red button\ndescription: {words}\ntype: feedback\n---\n\n{words}\n"
     path = directory(place) / "feedback_deploys.md"
     write = use("Write", file_path=str(path), content=content)
 
@@ -184,6 +184,7 @@ def test_a_plain_write_of_the_user_s_words_is_kept_and_attributed(place: Place) 
         async with place.open([write, "ok"]) as session:
             await session.ask(f"{words} Keep that in mind")
             assert result(session).startswith("Created ")
+            assert "in the user's own words" in result(session)
             store = session.state.deps.memory
             assert store is not None
             store.journal.settle()
@@ -191,7 +192,8 @@ def test_a_plain_write_of_the_user_s_words_is_kept_and_attributed(place: Place) 
             assert [c.writer for c, _ in versions] == ["agent"], versions
             [(commit, _)] = versions
             assert commit.writer == "agent"
-        assert path.read_text() == content
+        title = "Always deploy with the blue button, because the red one…"
+        assert path.read_text() == content.replace("Red button", title).replace(".\ntype", "\ntype")
 
     run(story)
 

@@ -35,6 +35,7 @@ lamina sessions grep "connection refused" --ignore-case
 lamina sessions grep "TimeoutError" --since 3d
 lamina sessions list --agent codex       only what Codex recorded here
 lamina sessions search what did we decide about the cache
+lamina sessions search --ask "which host has the staging database?"
 lamina sessions compact 3f2a --instructions "keep the benchmark figures"
 lamina sessions expand 3f2a 2            what its second fold stands for
 lamina sessions undo-compact 3f2a        as it was before the last compaction

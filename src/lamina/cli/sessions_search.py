@@ -14,7 +14,7 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -24,7 +24,7 @@ from stat import S_ISREG
 from typing import Any
 
 from lamina.agents.roster import agent_ledgers
-from lamina.cli.options import add_times, add_verb, count
+from lamina.cli.options import add_times, add_verb, count, flag
 from lamina.cli.terminal import Progress, moment, note, one_line, out, out_json, style, width
 from lamina.cli.transcript import texts_of
 from lamina.config import Config
@@ -59,6 +59,7 @@ def add_verbs(verbs: Any) -> Sequence[argparse.ArgumentParser]:
     search.add_argument(
         "--seconds", type=float, default=10.0, help="seconds to spend on new sessions (10)"
     )
+    flag(search, "--ask", "have the small model read the best five and show what answers")
     add_times(search)
     return grep, search
 
@@ -413,6 +414,7 @@ def search(args: argparse.Namespace, config: Config) -> None:
     def meaning(done: int, total: int) -> None:
         progress.say(f"Reading for meaning: {done:,} of {total:,} turns (Ctrl-C stops)")
 
+    answers: Mapping[int, bool] | None = None
     number = args.number or _MOST_FOUND
     searched = indexes(config, everywhere=args.all)
     try:
@@ -427,9 +429,12 @@ def search(args: argparse.Namespace, config: Config) -> None:
             progress=progress,
             meaning=meaning,
         )
+        if args.ask and found:
+            progress.say("The small model reads what was found (Ctrl-C stops)", now=True)
+            answers = _answers(args, config, words, found)
     finally:
         progress.clear()
-    _print_found(args, found)
+    _print_found(args, found, answers)
     for file in (file for past in searched for file in past.unreadable):
         note(f"lamina: {file} can't be read.")
     if not all(past.complete for past in searched) and not args.quiet:
@@ -440,22 +445,42 @@ def search(args: argparse.Namespace, config: Config) -> None:
         )
 
 
-def _print_found(args: argparse.Namespace, found: Sequence[FoundMessage]) -> None:
-    likely = chances(found)
+def _answers(
+    args: argparse.Namespace, config: Config, question: str, found: Sequence[FoundMessage]
+) -> Mapping[int, bool] | None:
+    """By place, whether it answers, as the small model reads them; None where it says nothing."""
+    from lamina.wiring import read_turns
+
+    read = read_turns(config, question, found)
+    if read.answers is None and not args.quiet:
+        note(f"Not read, so all are shown: {one_line(read.problem, 500)}")
+    return read.answers
+
+
+def _print_found(
+    args: argparse.Namespace, found: Sequence[FoundMessage], answers: Mapping[int, bool] | None
+) -> None:
+    rows = list(enumerate(zip(found, chances(found), strict=True)))
     if args.json:
-        rows = [
-            {**asdict(said), "chance": chance} for said, chance in zip(found, likely, strict=True)
-        ]
         rounded = ("score", "confidence", "chance")
-        out_json([{k: round(v, 3) if k in rounded else v for k, v in row.items()} for row in rows])
+        values = [{**asdict(said), "chance": chance} for _, (said, chance) in rows]
+        values = [{k: round(v, 3) if k in rounded else v for k, v in one.items()} for one in values]
+        if answers is not None:
+            values = [{**one, "answers": answers.get(n)} for n, one in enumerate(values)]
+        out_json(values)
         return
-    for said, chance in zip(found, likely, strict=True):
+    for place, (said, chance) in rows:
+        if answers is not None and not answers.get(place):
+            continue
         day = moment(said.when, day_only=True) if said.when else "undated"
         who = one_line(_speaker(said), 9)
         head = f"{chance:4.0%} {one_line(said.session[:8], 8)} {day:10} {who:9} "
         out(style(head, "dim") + one_line(said.text, max(20, width() - len(head))))
     if not found:
         note("Nothing found.")
+    elif answers is not None and (near := len(found) - sum(answers.values())):
+        told = "" if any(answers.values()) else "Nothing there answers that. "
+        note(f"{told}Without --ask, what came near is shown too ({near}).")
 
 
 def indexes(config: Config, *, everywhere: bool = False) -> list[TranscriptIndex]:

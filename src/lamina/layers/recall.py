@@ -48,10 +48,13 @@ def act(state: State) -> Awaitable[None] | None:
     recalls = state.recalls
     if recalls is None or state.purpose != "main" or state.forked:
         return None
+    known = len(recalls.underway)
     _begin(state, recalls)
-    if recalls.underway and state.deps.model.name == "none":
-        # The engine without a model only quotes memories: it has no first token to wait for.
-        return _attach_all(state, recalls)
+    # The engine without a model only quotes memories: it has no first token to wait for.
+    bare = state.deps.model.name == "none"
+    waits = _ENGINE_WAITS if bare else state.config.float("recall.wait")
+    if waits and len(recalls.underway) > (0 if bare else known):
+        return _attach_all(state, recalls, waits)
     _attach(state, recalls)
     return None
 
@@ -210,8 +213,8 @@ def _selector(state: State) -> Selector | None:
 # ---- attaching
 
 
-async def _attach_all(state: State, recalls: Recalls) -> None:
-    with anyio.move_on_after(_ENGINE_WAITS):
+async def _attach_all(state: State, recalls: Recalls, seconds: float) -> None:
+    with anyio.move_on_after(seconds):
         for prefetch in list(recalls.underway):
             await prefetch.ended.wait()
     _attach(state, recalls)

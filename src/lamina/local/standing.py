@@ -273,7 +273,7 @@ class Moved:
             heads = {letters(getattr(one, key)): one.path for one in taken}
             left = head = spaced(getattr(memory, key))
             for one in sorted(filter(None, heads), key=len, reverse=True):
-                for begun in (one, one[:1].upper() + one[1:]):
+                for begun in (one, one[:1].upper() + one[1:], one[:1].lower() + one[1:]):
                     left = left.replace(begun, "\n")
             between = left.replace("and", "").replace("und", "")
             if head and not words(between) and not turns_round(between):
@@ -344,11 +344,15 @@ def _reasons(memory: Memory) -> Iterator[tuple[str, list[str], tuple[str, ...]]]
         if explains:
             yield line, _units(line), above
         else:
-            above = (*(() if explained else above), letters(line))
+            above = (*(() if explained else above), letters(_unmarked(line)))
         explained = bool(explains)
 
 
 def _units(line: str) -> list[str]:
     """The sentences of a line, bare of list marks and labels."""
+    return [*map(letters, sentences(_unmarked(line)))]
+
+
+def _unmarked(line: str) -> str:
     marks = _MARKS.match(line)
-    return [letters(one) for one in sentences(line[marks.end() if marks else 0 :])]
+    return line[marks.end() :] if marks else line

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         written_at,
     )
     from lamina.memory.drafts import (
+        file_in_their_words,
         in_their_words,
         leaks_in,
         note_of,
@@ -102,7 +103,8 @@ if TYPE_CHECKING:
 _NAMES = {
     "audit": "Audit Step contradicting look_over missing_files",
     "commits": "blame diff_text earlier_name rests_on_user teammate_of users_word written_at",
-    "drafts": "in_their_words leaks_in note_of proposal_of proposed safe_path without_secrets",
+    "drafts": "file_in_their_words in_their_words leaks_in note_of proposal_of proposed safe_path "
+    "without_secrets",
     "evidence": "is_plain_confirmation",
     "file_store": "open_agent_store open_store sync_team",
     "forgetting": "and_kept_away holds not_forgotten",

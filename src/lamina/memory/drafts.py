@@ -319,6 +319,17 @@ def in_their_words(store: MemoryStore, proposal: Proposal, base: Memory | None =
     return replace(said, body="\n".join([*stays, said.body]))
 
 
+def file_in_their_words(
+    store: MemoryStore, proposal: Proposal, content: bytes, before: bytes | None
+) -> bytes:
+    """A model's file in the user's own words, where its own would keep it waiting."""
+    base = None if before is None else read_topic(proposal.path, before)
+    said = in_their_words(store, proposal, base)
+    if said is proposal:
+        return content
+    return edit_topic(content, name=said.name, description=said.description, body=said.body)
+
+
 def _worded(store: MemoryStore, proposal: Proposal, *, new: bool) -> Proposal:
     if not proposal.type or not proposal.evidence:
         return proposal
@@ -364,7 +375,6 @@ def _with_days(proposal: Proposal, theirs: Sequence[str]) -> list[str]:
 
 
 def _called(proposal: Proposal, said: str, body: str) -> Proposal:
-    said = said.removeprefix("- ").removeprefix("* ")
     return replace(proposal, name=title_of(said), description=said.rstrip("."), hook="", body=body)
 
 

@@ -38,7 +38,6 @@ Blocks = Sequence[tuple[Origin, str]]
 
 _FOUNDED, _HALF, _NEEDED_SHARE = 0.4, 0.5, 0.7  # of the content words
 _MOST_SAID, _MOST_LINES = 1_000, 40  # characters that are kept as one memory; lines of a message
-_LIKE = 5  # letters of a stem
 
 # The less a source is to be trusted, the earlier: a memory is labelled by the worst it rests on.
 _LEAST_TRUSTED: tuple[Origin, ...] = (
@@ -98,7 +97,7 @@ def why_unproven(
     if not proposal.evidence:
         return "it quotes nothing that the user typed"
     support = _supported(proposal, record)
-    support.standing = standing
+    support.standing, support.fact = standing, proposal.type not in ("user", "feedback")
     if below := _read_wrongly(proposal, vouched, claim):
         return f"below {_short(below)} it would mean something else"
     return support.reason or next(_reasons_against(proposal, claim, support, record), "")
@@ -207,7 +206,7 @@ def _share(claim: str, proof: str) -> float:
 
 def _title_adds(proposal: Proposal, said: Sequence[Message]) -> str:
     """ "" or a title that says more than what the memory is about. Of the user's word it must be a whole
-    sentence, what we make of one, or one word of it and what such a memory is called."""
+    sentence, what we make of one, or what such a memory is called."""
     title = _spelled(proposal.name, proposal.type)
     topic = _TOPIC.sub(" ", title)
     stems = wording.content_stems(topic)
@@ -221,15 +220,7 @@ def _title_adds(proposal: Proposal, said: Sequence[Message]) -> str:
     if proposal.type not in ("user", "feedback"):
         known = any(_share(topic, one) >= _HALF for one in runs)
         return "" if known and not find_order(title) else title
-    # "Penicillin allergy" of "I'm not allergic to penicillin" is made of words of theirs put anew.
-    others = wording.content_stems(title) - stems
-    known = [wording.content_stems(one) for one in runs]
-    anew = any(one[:_LIKE] == other[:_LIKE] for other in others for said in known for one in said)
-    one_word = len(stems) == 1 and not anew and any(stems <= said for said in known)
-    # "Language: French" says more than that it is about French.
-    labels = any(mark in title for mark in ":：")
-    says = labels or wording.denials(title) or find_order(title) or permits(title, "")
-    return "" if one_word and not says else title
+    return title  # "Penicillin" of "I'm not allergic to penicillin" is read as the opposite
 
 
 def _explains_too_much(explained: str, proof: str) -> str:
@@ -254,6 +245,7 @@ class _Support:
     confirmed: list[Message] = field(default_factory=list[Message])
     days: list[str] = field(default_factory=list[str])
     standing: list[Message] = field(default_factory=list[Message])  # what needs no new proof
+    fact: bool = False  # which may begin with a capital letter where a message does not
     held: str = ""  # the message that was last taken
 
     def taken(self, lines: Sequence[str], *, after: str = "") -> int:
@@ -261,8 +253,10 @@ class _Support:
         sources = [[], *([one] for one in (*self.messages, *self.confirmed))]
         for count in range(len(lines), 0, -1):
             text = "\n".join(lines[:count])
+            texts = (text, text[:1].lower() + text[1:]) if self.fact else (text,)
             for one in sources:
-                if made_of(text, one + self.standing, self.days, after=after):
+                known = one + self.standing
+                if any(made_of(text, known, self.days, after=after) for text in texts):
                     self.held = one[0].text if one else ""
                     return count
         return 0
@@ -299,7 +293,8 @@ def _messages(item: Evidence, record: Record, session: str) -> Iterator[Message]
         for blocks in (own, earlier[::-1], record.whole(session)[len(known) + len(own) :])
     )
     unsaid = any(map(takes_back, wording.sentences("".join(later[:1]))))
-    if unsaid or any(map(withdraws, later[:_SOON])):
+    answers = any(text.startswith((">", "＞")) for origin, text in own if origin == "typed")
+    if unsaid or answers or any(map(withdraws, later[:_SOON])):
         return
     asked = earlier[-1][1] if earlier and earlier[-1][0] == "assistant" else ""
     origins = [origin for origin, _ in reversed(earlier)]
@@ -428,8 +423,9 @@ def _found(quote: str, parts: Iterable[str]) -> bool:
 
 
 def is_plain_confirmation(typed: Sequence[str]) -> bool:
-    """Whether all that was typed says yes and nothing else."""
-    return classify(" ".join(typed)).confirms
+    """Whether all that was typed says yes, and neither asks nor says anything else."""
+    said = " ".join(typed)
+    return classify(said).confirms and not {*"?？"}.intersection(said)
 
 
 def _confirmed(record: Record, session: str, entry: str, kind: str | None) -> list[str]:
@@ -459,14 +455,21 @@ def _confirmed(record: Record, session: str, entry: str, kind: str | None) -> li
         instructed = [text for origin, text in before if origin == "system"]
         return [] if _restates(own[0], instructed) else proposed
     asked = next((text for origin, text in reversed(earlier) if origin == "typed"), "")
-    return [
+    choices = [
         one
         for part in typed_parts([("typed", asked)])
         for sentence in wording.sentences(own_text(part))
-        for choices in [asked_for(sentence)]
-        for n, one in enumerate(choices, 1)
-        if not any(map(about.limits, choices[n:]))  # what limits both stands behind the last
-        and any(same_sentence(one, other) for other in proposed)
+        for offered in [asked_for(sentence)]
+        for n, one in enumerate(offered, 1)
+        if not any(map(about.limits, offered[n:]))  # what limits both stands behind the last
+    ]
+    ways = [
+        (one, (one, one[:1].lower() + one[1:])) for one in proposed
+    ]  # amid a question it was small
+    return [
+        one
+        for one, ways in ways
+        if any(same_sentence(way, asked) for way in ways for asked in choices)
     ]
 
 

@@ -41,6 +41,7 @@ _TITLE_LETTERS = 60
 _LONGEST_TITLE = 200
 _LINK = re.compile(r"\[\[([^\[\]\n]{1,200})\]\]")
 _CLAUSE = re.compile(r"[,;.:!?，。；：]|\b(?:but|aber)\b|但")
+_ITEMS = re.compile(r"(?:^|\n\s*| / )[-*+•] (?=[^\W\d])")
 _NUMBERED = 50  # files of one name that get a number; the next ones get a hash
 
 
@@ -72,6 +73,8 @@ def title_of(text: str) -> str:
     """The first words of a text for a heading; as many as it takes to keep its negation, and what it
     is limited to."""
     first = next(iter(sentences(text)), "")
+    if len(_ITEMS.findall(text)) > 1:  # one dash may be a minus
+        first = _ITEMS.sub("", first, count=1)
     whole = spaced(first)[:_LONGEST_TITLE]
     short = whole
     if len(whole) > _TITLE_LETTERS:
@@ -150,6 +153,9 @@ def why_misnamed(proposal: Proposal) -> str:
     """ "" or why the name of a new memory or of its file says what the memory does not. A name of the
     user's word is held against theirs elsewhere, one with spaces is judged as a sentence."""
     kind, name = proposal.type or "project", proposal.name
+    folder = proposal.path.rpartition("/")[0]
+    if kind in ("user", "feedback") and folder not in ("", "team"):
+        return f"the folder “{folder[:60]}” would say something of it: leave it out"
     texts = (proposal.description, *proposal.body.splitlines())
     if misnames(proposal.path, kind, (name, *texts)):
         better = file_name(kind, proposal.description)

@@ -14,9 +14,15 @@ from lamina.memories import Proposal
 from lamina.memory.evidence import Blocks, Record
 from lamina.messages import Json
 
-_BEFORE, _AFTER = 12, 4  # blocks around the words that are shown
-_LONGEST, _LONGEST_MEMORY, _LONGEST_WHY = 1_200, 3_000, 200
-_MOST = 3  # places; what rests on more was put together
+_BEFORE, _AFTER = 12, 6  # turns around the words; of those farther off only what was typed
+_FIRST, _EARLIER, _LATER = (
+    6,
+    30,
+    20,
+)  # such messages: the first of all, the last before, the next after
+_WORDS, _NEAR, _FAR, _UNTYPED = 6_000, 600, 200, 240  # letters that are shown of each
+_LONGEST_MEMORY, _LONGEST_WHY = 3_000, 200
+_MOST = 8  # places; what rests on more was put together
 
 
 def question(proposal: Proposal, record: Record, before: str = "") -> str:
@@ -59,23 +65,29 @@ def _place(record: Record, session: str, entry: str) -> str:
     after = record.whole(session)[len(before) + len(own) :]
     if not own:
         return ""
-    lines = [*_told(before)[-_BEFORE:], *_told(own, mark=">> "), *_told(after)[:_AFTER]]
-    return "\n".join(lines)
+    far, later = _typed(before[:-_BEFORE]), _typed(after[_AFTER:])
+    far = [*far[:_FIRST], *far[_FIRST:][-_EARLIER:]]
+    return "\n".join([
+        *(_turn(one, _FAR) for one in far),
+        *(["…"] if far else ()),
+        *(_turn(one, _NEAR) for one in before[-_BEFORE:]),
+        *(f">> {_turn(one, _WORDS)}" for one in own),
+        *(_turn(one, _NEAR) for one in after[:_AFTER]),
+        *(["…"] if later else ()),
+        *(_turn(one, _FAR) for one in later[:_LATER]),
+    ])  # fmt: skip
 
 
-def _told(blocks: Blocks, *, mark: str = "") -> list[str]:
-    """A line for each block that somebody said; of all else that it was there."""
-    lines: list[str] = []
-    for origin, text in blocks:
-        if origin in ("typed", "assistant"):
-            who = f"{mark}person" if origin == "typed" else "assistant"
-            lines.append(f"{who}: {_short(text.strip())}")
-        elif lines[-1:] != (named := [f"[{origin}: left out]"]):
-            lines += named
-    return lines
+def _typed(blocks: Blocks) -> Blocks:
+    return [one for one in blocks if one[0] == "typed"]
 
 
-def _short(text: str) -> str:
-    if len(text) <= _LONGEST:
-        return text
-    return f"{text[: _LONGEST // 2]} […] {text[-_LONGEST // 2 :]}"
+def _turn(block: tuple[str, str], most: int) -> str:
+    """One line, so that no text can look like a turn of somebody else's, or end the talk."""
+    origin, text = block
+    who = {"typed": "person", "assistant": "assistant"}.get(origin)
+    most, text = most if who else _UNTYPED, text.strip()
+    if len(text) > most:
+        text = f"{text[: most // 2]} […] {text[-most // 2 :]}"
+    quoted = json.dumps(text, ensure_ascii=False).replace("<", "‹").replace(">", "›")
+    return f"{who or f'[{origin}]'}: {quoted}"

@@ -40,7 +40,7 @@ _SCHEMA: Json = {
     "required": ["selected"],
     "additionalProperties": False,
 }
-_LONGEST_QUESTION = 2_000
+LONGEST_QUESTION = 2_000
 _ASKS = ("?", "？")
 _MOST_QUESTIONS = 3  # of one message, each looked for by itself
 _LONGEST_LINE = 300
@@ -108,12 +108,16 @@ class Selector:
         return _read_choice(response, candidates, most, self.model)
 
     def _request(self, asked: RecallRequest, candidates: Sequence[Candidate], most: int) -> Request:
-        words = [f"The message:\n{asked.question[:_LONGEST_QUESTION]}"]
+        from lamina.recall.scoring import (
+            fitting_part,
+        )  # it loads numpy; who only attaches needs none
+
+        words = [f"The message:\n{asked.question[:LONGEST_QUESTION]}"]
         words += [f"\nTools in use: {', '.join(sorted(asked.tools))}"] if asked.tools else []
         words.append("\nThe memories:")
         for one in candidates:
             kind = f"[{one.type}] " if one.type else ""
-            about = " ".join(one.description.split())[:_LONGEST_LINE]
+            about = fitting_part(one.description, asked.question, _LONGEST_LINE)
             words.append(f"- {kind}{one.path} (saved {age_words(one.saved, asked.now)}): {about}")
         return Request(
             system=[text(prompts.load("recall", most=str(most)))],
@@ -356,7 +360,7 @@ def _questions(message: str) -> list[str]:
     """The sentences of a longer message that ask something."""
     if not any(mark in message for mark in _ASKS):
         return []
-    every = sentences(message[:_LONGEST_QUESTION])
+    every = sentences(message[:LONGEST_QUESTION])
     asked = [one for one in every if one.endswith(_ASKS) and question_in(one)]
     return asked[:_MOST_QUESTIONS] if len(every) > 1 else []
 

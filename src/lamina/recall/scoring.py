@@ -55,6 +55,24 @@ def question_terms(query: str) -> dict[str, float]:
     }
 
 
+def fitting_part(said: str, question: str, most: int) -> str:
+    """Of a text that is too long to be shown, the stretch that holds most of the question's words."""
+    words = " ".join(said.split())
+    if len(words) <= most:
+        return words
+    wanted, step = question_terms(question), most // 6
+    weights: dict[int, float] = {}
+    for start in range(0, len(words) - most + step, step):
+        held = {*terms(words[start : start + most])}
+        weights[start] = sum(weight for term, weight in wanted.items() if term in held)
+    most_held = max(weights.values())
+    best = [start for start, weight in weights.items() if weight == most_held]
+    # What is asked for may stand on either side of the words that ask for it.
+    start = best[len(best) // 2] if most_held else 0
+    end = "…" if start + most < len(words) else ""
+    return f"{'…' if start else ''}{words[start : start + most]}{end}"
+
+
 def rarity(holders: int, documents: int) -> float:
     """What a term tells: nothing when all hold it, most when none does."""
     return math.log(1 + (documents - holders + 0.5) / (holders + 0.5))

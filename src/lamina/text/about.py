@@ -31,10 +31,8 @@ _MARKS = _TYPOGRAPHY | str.maketrans(
      "：": ":"}
 )  # fmt: skip
 _TOKEN = re.compile(r"[\u3400-\u9fff]|[^\W\u3400-\u9fff]+(?:['.,@/:+#-][^\W\u3400-\u9fff]+)*|\S")
-_BULLET = re.compile(r"^\s*[-*+•–]\s+(?!\d)")  # "- 18 °C" is a number
+_ITEM = re.compile(r"^\s*[-*+•–]\s+(?=[^\W\d])")
 _SHORTENED = re.compile(r"('(?:m|ve|re|ll|d))$")  # "I'm" speaks of "I"
-_TORN = re.compile("请[教假求客示柬]")  # one word, whose first part is not polite
-_BREAK = re.compile(r"(?<=\w)\s*\n(?=\w)(?!\d{1,3}[.)]\s)")  # of lines that no mark parts
 _CUT = re.compile(r"\x00[\x00\s]*")
 _LAST_MARKS = " .!,;。…"
 _DAY = "\x03"  # stands for a day that was named
@@ -69,10 +67,10 @@ def tokens(text: str) -> tuple[str, ...]:
 
 
 def same_sentence(claim: str, said: str) -> bool:
-    """Whether a claim is these words, letter for letter, but for white space, the mark at the end, the
-    case of the first letter, a polite beginning, and a wish to have it kept."""
-    wanted = letters(claim)
-    return bool(wanted) and wanted in _ways(said)
+    """Whether a claim is these words, letter for letter, but for white space, the mark at the end and a
+    wish to have it kept. A claim may be an item of a list; a dash that was typed may be a minus."""
+    wanted = {letters(claim), letters(_ITEM.sub("", claim))} - {""}
+    return not wanted.isdisjoint(_ways(said))
 
 
 def without_wish(said: str) -> str:
@@ -85,19 +83,31 @@ def without_wish(said: str) -> str:
 
 
 def letters(text: str) -> str:
-    """A sentence by which it is told from others: ".5" is not "5", nor "US" "us", nor "10⁴" "104"."""
-    plain = _BULLET.sub("", wording.spaced(text.translate(_TYPOGRAPHY)), count=1)
-    plain = plain.rstrip(_LAST_MARKS)
-    return plain[:1].casefold() + plain[1:]
+    """A sentence by which it is told from others: ".5" is not "5", nor "turkey" "Turkey", nor "10⁴" "104"."""
+    plain = wording.spaced(on_one_line(text).translate(_TYPOGRAPHY)).rstrip(_LAST_MARKS)
+    first = tokens(plain.partition(" ")[0])[:1]
+    small = wording.SMALL_WORDS | _list("standing") | _list("no")
+    return plain[:1].casefold() + plain[1:] if small.issuperset(first) else plain
+
+
+def on_one_line(text: str) -> str:
+    """With a stroke where a line ends that no mark ends, and dots before what is indented: a heading and
+    what hangs below another item would say something else in a row."""
+    shown = ""
+    for line in filter(str.strip, text.splitlines()):
+        bare = " ".join(line.split())
+        depth = (len(line.expandtabs(4)) - len(line.expandtabs(4).lstrip()) + 1) // 2
+        depth = 0 if bare.startswith("[…]") else depth  # nobody typed that
+        hangs = depth or bare[0] in "#*" or wording.LIST_ITEM.match(line)
+        stroke = " " if shown.endswith(_ENDS) and not hangs else " / "
+        shown += f"{stroke if shown else ''}{'·' * depth if shown else ''}{bare}"
+    return shown
 
 
 @lru_cache(maxsize=4096)
 def _ways(said: str) -> frozenset[str]:
-    """A sentence as it is, and without what is polite or asks to remember it."""
-    bare = _less(said, "lead")
-    torn = _TORN.fullmatch(said[: -len(bare)][-1:] + bare[:1])
-    found = [said, said if torn else bare]
-    wish = wish_in(said)
+    """A sentence as it is, and without what asks to remember it."""
+    found, wish = [said], wish_in(said)
     if wish is not None and not wish.bare and not limited(wish):
         around = (_COURTESY.sub(" ", one) for one in (said[: wish.start], said[wish.end :]))
         rest = {word for one in around for word in tokens(one)}
@@ -116,7 +126,7 @@ def _opening(section: str) -> re.Pattern[str]:
     )
     return re.compile(
         rf"(?i)\s*(?:(?:{phrases})(?!-?[^\W\u3400-\u9fff])(?:[\s,:]|- )*"
-        rf"|(?:{calls})\s*(?:[,:，：]|[.-] ))"
+        rf"|(?:{calls})\s*(?:[,，]|[.-] ))"  # "OK: no tax on food" is a label
     )
 
 
@@ -135,7 +145,7 @@ def proposed_in(answer: str) -> list[str]:
         return []
     if answer.rstrip().endswith(("?", "？")):
         bare = re.sub(r"\byou(r?)\b", lambda one: "my" if one[1] else "I", bare)
-    return [bare]
+    return [bare, bare[:1].upper() + bare[1:]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,20 +187,20 @@ class Message:
         if not stated:
             return []
         first, last = stated[0], stated[-1]
-        alone = any(_stands_alone(said[n].text) for n in stated)
         told = self._shown(first, last, told=True)
-        if last - first + 1 == len(said):
-            found.append(told)
-        elif alone:
-            around = [self._shown(0, first - 1), self._shown(last + 1, len(said) - 1)]
-            rest = " … ".join(filter(None, around))
-            if first == last and said[first].wished and not leans(_less(around[1], "lead")):
+        asked = said[last].text[len(said[last].told) :].strip(" ,;，；")
+        around = [self._shown(0, first - 1), asked, self._shown(last + 1, len(said) - 1)]
+        rest = on_one_line(" … ".join(filter(None, around)))
+        if rest and any(_stands_alone(said[n].text) for n in stated):
+            # What stands behind a wish asks for something else; what stands before it may say whose it is.
+            wished = not around[0] and first == last and said[first].wished
+            if wished and not leans(_less(around[2], "lead")):
                 found.append(told)
-            end = "" if told.endswith(_ENDS) else "."
-            found.append(f"{told}{end} (said with: “{rest}”)")
+            for one in dict.fromkeys((without_wish(told) if first == last else told, told)):
+                end = "" if one.endswith(_ENDS) else "."
+                found.append(f"{one}{end} (said with: “{rest}”)")
         found.append(self._shown(0, len(said) - 1))
-        each = (way for one in found for way in (_BREAK.sub(" / ", one), one))
-        return [*dict.fromkeys(" ".join(way.split()) for way in each)]
+        return [*dict.fromkeys(map(on_one_line, found))]
 
     def holds(self, claim: str, days: Collection[str] = (), *, after: str = "") -> bool:
         """Whether a claim is all of it. `days`: those of each quote, in a row. `after`: what stands
@@ -205,14 +215,7 @@ class Message:
             for one in self.ways()
         )
         swapped = not wording.days_in_order(claim, days)
-        return said and not (swapped or _turned(self.later, claim) or self._runs_on(claim))
-
-    def _runs_on(self, claim: str) -> bool:
-        """Would two lines that no mark parts read as one? "Deploy: never", "ask: always"."""
-        parted = [wording.spaced(one) for one in _BREAK.sub("\x00", self.text).split("\x00")]
-        lines = [wording.spaced(one) for one in claim.splitlines()]
-        joints = [f"{a.split()[-1]} {b.split()[0]}" for a, b in pairwise(parted) if a and b]
-        return any(joint in line for joint in joints for line in lines)
+        return said and not (swapped or _turned(self.later, claim))
 
     def _shown(self, i: int, j: int, *, told: bool = False) -> str:
         if i > j:
@@ -221,7 +224,7 @@ class Message:
         if told:
             end -= len(self._said[j].text) - len(self._said[j].told)
         before, after = self.text[:start] if not i else "", self.text[end:]
-        text = _BULLET.sub("", self.text[start:end], count=1)
+        text = self.text[start:end]
         cut = "\x00" * ("\x00" in before), "\x00" * (j == len(self._said) - 1 and "\x00" in after)
         return _CUT.sub(" […] ", f"{cut[0]}{text}{cut[1]}")
 

@@ -450,7 +450,7 @@ def in_place(lines: Sequence[str], before: Sequence[str]) -> list[bool]:
 # ---- negations, in sentences and in the names of files
 
 # Words that tell nothing. No negation is among them: a name must never say the opposite.
-_SMALL_WORDS = frozenset(
+SMALL_WORDS = frozenset(
     """a an the to of in on at for and or but so is are was be been i im my me we our you your it
     its this that these with as by from please do does der die das den dem des ein eine einen einem
     einer und oder aber ich bin du wir ist sind im am zum zur mit bei fuer von auf dass bitte es zu
@@ -488,7 +488,7 @@ def plain_words(text: str) -> list[tuple[str, bool]]:
     plain = unicodedata.normalize("NFKD", plain).encode("ascii", "ignore").decode()
     found = list(re.finditer(r"[A-Za-z0-9]+", plain))
     return [
-        (one[0].lower(), one[0].lower() not in _SMALL_WORDS or _is_label(one, found))
+        (one[0].lower(), one[0].lower() not in SMALL_WORDS or _is_label(one, found))
         for one in found
     ]
 

@@ -25,11 +25,13 @@ from lamina.ledger.record import blocks_of_entry
 from lamina.memories import Change, Evidence, Memory, Note, Outcome, Proposal, quoted_from
 from lamina.memory import (
     HEAD_BYTES,
+    file_in_their_words,
     is_memory_path,
     is_plain_confirmation,
     leaks_in,
     left_out,
     note_of,
+    proposal_of,
     read_topic,
     takes_back,
     topic_at,
@@ -296,6 +298,11 @@ class MemoryGuard:
         if inside is None:
             self._demand_no_secret(below, data, old)
             return self._appended(path, below, data, old, reason)
+        wanted = data
+        made = proposal_of(read_topic(inside, data), "agent", self._session)
+        if made.type in ("user", "feedback"):
+            made = replace(made, evidence=tuple(evidence))
+            data = file_in_their_words(self._store, made, data, old)
         try:
             outcome = self._store.write_file(
                 inside,
@@ -312,6 +319,8 @@ class MemoryGuard:
         if outcome.decision == "inbox":
             raise ToolError("\n".join([f"Not written yet: {outcome.sentence}", *outcome.warnings]))
         remarks += _remarks(outcome)
+        if data != wanted:
+            remarks.append("It says so in the user's own words: read it before you change it.")
         return os.stat(path)
 
     def _appended(

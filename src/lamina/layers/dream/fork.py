@@ -32,7 +32,16 @@ from lamina.ledger import log
 from lamina.ledger.record import blocks_of_entry
 from lamina.machine import private_folder, write_private
 from lamina.memories import Evidence, Memory, Proposal, Verdict
-from lamina.memory import INDEX, free_names, manifest, missing_files, read_topic, topic_of
+from lamina.memory import (
+    INDEX,
+    file_in_their_words,
+    free_names,
+    manifest,
+    missing_files,
+    proposal_of,
+    read_topic,
+    topic_of,
+)
 from lamina.messages import Json
 from lamina.ports import Decision, MemoryStore, Permit, ToolContext, ToolSpec
 from lamina.secrets import Rules, secrets_in
@@ -92,6 +101,7 @@ async def dream(
 
     def reviewed() -> WantedMemory:
         planner.judge.heard = heard_in(state.deps.transcript.parent, planner.before, left)
+        left.update(_in_their_words(planner, left))
         typed = [one.quote for heard in planner.judge.heard.values() for one in heard]
         corrected = corrections(planner.before, left, state.config.project)
         planner.judge.correct(corrected)
@@ -101,6 +111,17 @@ async def dream(
         return _masked(wanted, left, rules)
 
     return await aside(reviewed)
+
+
+def _in_their_words(
+    planner: DreamPlanner, left: Mapping[str, bytes]
+) -> Iterator[tuple[str, bytes]]:
+    """New files in what the user typed in past sessions, where the model's words would wait."""
+    for path, heard in planner.judge.heard.items():
+        if heard and path not in planner.before.files:
+            made = proposal_of(read_topic(path, left[path]), "dream", "")
+            made = replace(made, evidence=tuple(heard))
+            yield path, file_in_their_words(planner.store, made, left[path], None)
 
 
 def _masked(wanted: WantedMemory, left: Mapping[str, bytes], rules: Rules | None) -> WantedMemory:

@@ -26,7 +26,7 @@ from lamina.ledger.record import blocks_of_entry
 from lamina.memories import Evidence, Outcome, Proposal
 from lamina.memory import (
     edit_topic,
-    in_their_words,
+    file_in_their_words,
     manifest,
     proposal_of,
     read_topic,
@@ -160,7 +160,7 @@ def _keep(
         if Unwanted(words.entries)(body, evidence):
             raise GateRefused(f"{shown}: the user asked to forget this.")
         data = words.dated(path, body.encode(), before, evidence)
-        data = _in_their_words(store, _proposed(words, path, data, evidence), data, before)
+        data = file_in_their_words(store, _proposed(words, path, data, evidence), data, before)
         data = words.dated(path, data, before, evidence)  # theirs name days, too
         proposal = _proposed(words, path, data, evidence)
         if log is not None and (logged := _logged(store, proposal, before, log())):
@@ -186,16 +186,6 @@ def _keep(
 def _proposed(words: NewWords, path: str, data: bytes, evidence: Sequence[Evidence]) -> Proposal:
     made = proposal_of(read_topic(path, data), "extraction", words.session)
     return replace(made, evidence=tuple(evidence), reason="extracted from the conversation")
-
-
-def _in_their_words(
-    store: MemoryStore, proposal: Proposal, data: bytes, before: bytes | None
-) -> bytes:
-    """A file in the user's own sentences where the model's would keep it waiting."""
-    said = in_their_words(store, proposal, topic_at(proposal.path, before))
-    if said is proposal:
-        return data
-    return edit_topic(data, name=said.name, description=said.description, body=said.body)
 
 
 def _logged(
