@@ -20,7 +20,7 @@ from time import process_time
 from bench.figures import ROOT, Figure, at_least, at_most, report
 
 from lamina.cache import lifetime
-from lamina.cache.prices import price_of
+from lamina.cache.spend import price_of
 from lamina.config import Config, load
 from lamina.messages import text, tool_result, tool_use
 from lamina.replay.policies import open_policy

@@ -24,7 +24,7 @@ from bench.cache_policies import PeerPolicy, apart_python, peer_python, sent_by
 from bench.figures import ROOT, Figure, at_least, at_most, p95, report
 from bench.start import BARE, cpu_of
 
-from lamina.cache.prices import cost, price_of
+from lamina.cache.spend import cost, price_of
 from lamina.config import Config, load
 from lamina.errors import LaminaError
 from lamina.layers import microcompact, tool_results

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from lamina.cache.prices import price_of
+from lamina.cache.spend import price_of
 from lamina.config import load
 from lamina.replay.lamina_policy import lamina_policy
 from lamina.replay.readers import read_recording

@@ -21,7 +21,6 @@ from bench import dream_store  # noqa: E402 - run as a file or as a module
 from bench.figures import Figure, at_most, median, report, seconds  # noqa: E402
 
 from lamina.layers import dream  # noqa: E402
-from lamina.layers.dream import lock as dream_lock  # noqa: E402
 from lamina.memory.index import pointers_of  # noqa: E402
 from lamina.memory.topics import new_topic  # noqa: E402
 from lamina.session import Session  # noqa: E402
@@ -57,7 +56,7 @@ async def _measure(root: Path) -> list[Figure]:
         first = await dream.run(state)
         took = time.perf_counter() - started
         again = await dream.run(state)
-        lock = store.directory / dream_lock.NAME
+        lock = store.directory / dream.LOCK
         os.utime(lock)
 
         def turns() -> None:

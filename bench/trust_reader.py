@@ -34,7 +34,14 @@ from lamina.memory.gate import GateContext, decide
 from lamina.memory.reading import objection, question
 
 ANSWERS = ROOT / "bench" / "data" / "reader_answers.tsv"
-SETS = ("forged_ninth", "forged_eighth", "forged_seventh", "forged_sixth", "forged_fourth", "forged_fifth")
+SETS = (
+    "forged_ninth",
+    "forged_eighth",
+    "forged_seventh",
+    "forged_sixth",
+    "forged_fourth",
+    "forged_fifth",
+)
 PART, PLACES = 85, 60
 _plain_context = first.context_of
 

@@ -21,7 +21,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from lamina.cache.prices import cost, price_of
+from lamina.cache.spend import cost, price_of
 from lamina.messages import Usage
 from lamina.replay.readers import read_recording
 from lamina.replay.recording import Recording

@@ -26,7 +26,7 @@ NOTE = "<!-- Made by docs/generate.py; change the table in the code instead. -->
 
 
 def _switches() -> str:
-    from lamina.flags import FLAGS
+    from lamina.config import FLAGS
 
     rows = [(name, row.name) for name, row in FLAGS.items() if name != row.name]
     return "\n".join(f"| `{name}` | `{setting}` |" for name, setting in rows)

@@ -8,7 +8,7 @@ import json
 import os
 import pwd
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -17,10 +17,9 @@ from hypothesis import strategies as st
 from lamina.config import BY_NAME, KEYS, SETTINGS, Config, load, settings_files
 from lamina.config.layers import Layer, Source, SourceKind
 from lamina.config.load import resolve
-from lamina.config.setting import HOOKS, BadValue
+from lamina.config.setting import BadValue
 from lamina.config.table import MODELS_BY_KEY
 from lamina.errors import SettingsError
-from lamina.ports import HookName
 
 
 class Place:
@@ -254,10 +253,6 @@ def test_structured_settings_that_are_right_arrive_whole(place: Place) -> None:
     assert config.table("hooks")["PreToolUse"][0]["command"] == "check --fast"
     assert set(config.table("mcp.servers")) == {"files", "web"}
     assert config.table("prices") == {"my-model": {"input": 1, "provider": "openai"}}
-
-
-def test_the_hooks_that_settings_know_are_those_of_the_port() -> None:
-    assert get_args(HookName) == HOOKS
 
 
 @pytest.mark.parametrize("variable", ["LAMINA_RECALL_MAX_FILES", "LAMINA_HOOKS"])

@@ -143,7 +143,7 @@ def test_every_python_block_of_the_library_page_is_run() -> None:
 
 
 def test_the_docs_name_the_retries_and_guessed_prices_that_the_code_has() -> None:
-    from lamina.cache.prices import price_of
+    from lamina.cache.spend import price_of
     from lamina.config import SETTINGS
     from lamina.models.remote import Policy
 

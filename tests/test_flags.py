@@ -17,8 +17,7 @@ from openfeature import api
 from openfeature.provider.in_memory_provider import InMemoryFlag, InMemoryProvider
 
 from lamina import flags
-from lamina.config import Config, load
-from lamina.flags import FLAGS, Flags
+from lamina.config import FLAGS, Config, Flags, load
 
 if TYPE_CHECKING:
     from openfeature.evaluation_context import EvaluationContext

@@ -1,21 +1,18 @@
-"""Flags: a switch for each mechanism and the values that shape it, read once when a session opens and
-recorded in its ledger. They come from the settings and, if the user plugged one in, from an
-OpenFeature provider in the domain `lamina`; the process's global provider is never touched.
+"""The reader of flags: once, when a session opens, from the settings and, if the user plugged one in,
+from an OpenFeature provider in the domain `lamina`; the process's global provider is never touched.
 """
 
 from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from lamina.config import SETTINGS, Config, Setting
+from lamina.config import FLAGS, Config, Flags, Setting
 from lamina.config.setting import BadValue, Value
 from lamina.errors import SettingsError, installing
-from lamina.messages import as_object
 
 if TYPE_CHECKING:
     from openfeature.client import OpenFeatureClient
@@ -24,43 +21,6 @@ if TYPE_CHECKING:
 DOMAIN = "lamina"
 # How long a provider may take to come up; after that the session opens without it.
 PROVIDER_SECONDS = 5.0
-
-FLAGS: Mapping[str, Setting] = MappingProxyType(
-    {setting.flag: setting for setting in SETTINGS if setting.flag}
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Flags:
-    """All flags of one session, as they were at its opening."""
-
-    values: Mapping[str, Value]
-    sources: Mapping[str, str] = field(default_factory=dict[str, str])
-    problems: tuple[str, ...] = ()  # what the provider got wrong; the settings' value was taken
-
-    def on(self, mechanism: str) -> bool:
-        """Is the mechanism switched on? Its name is the row's `flag` in the table of settings."""
-        value = self.values[mechanism]
-        if not isinstance(value, bool):
-            raise TypeError(f"{mechanism} is a value, not a switch")
-        return value
-
-    def value(self, name: str) -> Value:
-        return self.values[name]
-
-    def to_json(self) -> dict[str, Any]:
-        return {"values": dict(self.values), "sources": dict(self.sources)}
-
-    @classmethod
-    def from_json(cls, recorded: Mapping[str, Any]) -> Flags:
-        """Flags as a ledger recorded them; what it does not know, or not validly, is the default."""
-        values, sources = as_object(recorded.get("values")), as_object(recorded.get("sources"))
-        return cls(
-            MappingProxyType(
-                {name: _recorded(row, values.get(name)) for name, row in FLAGS.items()}
-            ),
-            MappingProxyType({name: str(sources.get(name, "default")) for name in FLAGS}),
-        )
 
 
 def read(config: Config, provider: FeatureProvider | None = None) -> Flags:
@@ -157,10 +117,3 @@ def _asked(client: OpenFeatureClient, name: str, setting: Setting, default: Valu
     if setting.kind == "float" and details.error_code == ErrorCode.TYPE_MISMATCH:
         return client.get_integer_details(name, int(default))  # 24 is a fine number of hours
     return details
-
-
-def _recorded(setting: Setting, value: object) -> Value:
-    try:
-        return setting.checked(value)
-    except BadValue:
-        return setting.default

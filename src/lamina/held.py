@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from lamina.syscalls import open_beneath
+from lamina.machine import open_beneath
 
 # O_PATH pins a file without opening its content: a pipe does not block, a device does not notice.
 _LOOK = os.O_CLOEXEC | getattr(os, "O_PATH", os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)

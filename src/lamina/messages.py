@@ -39,6 +39,19 @@ Purpose = Literal[
 ]
 BACKGROUND = tuple(name for name in get_args(Purpose) if name not in ("main", "agent"))
 
+# When commands and functions of the user's are run.
+HookName = Literal[
+    "SessionStart",
+    "UserPromptSubmit",
+    "PreToolUse",
+    "PostToolUse",
+    "PreCompact",
+    "PostCompact",
+    "Stop",
+    "SessionEnd",
+]
+HOOKS: tuple[HookName, ...] = get_args(HookName)
+
 
 def text(value: str) -> Block:
     return {"type": "text", "text": value}

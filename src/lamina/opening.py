@@ -151,7 +151,7 @@ async def begin(state: State, *, new: bool) -> None:
     extraction.at_open(state)
     dream.at_open(state)
     source = "startup" if new else "resume"
-    result = await state.deps.hooks.run("SessionStart", {"source": source}, match=source)
+    result = await state.run_hooks("SessionStart", {"source": source}, match=source)
     if result.message:
         state.emit(Warned(result.message))
     for words in result.context:
@@ -347,7 +347,7 @@ async def change_model(state: State, name: str) -> None:
 
 def begin_last(state: State) -> None:
     """The user leaves: what waited for a pause begins."""
-    pauses.over(state)
+    state.background.cancel(pauses.TASK)
     extraction.at_end(state)
 
 
@@ -355,7 +355,7 @@ async def drain(state: State, seconds: float) -> None:
     """Let background work end; what can't in time is recorded, for the next open."""
     if seconds > 0:
         begin_last(state)
-    pauses.over(state)
+    state.background.cancel(pauses.TASK)
     for name in await state.background.drain(seconds):
         state.ledger.append(edits.job(name, "deferred"))
     if not state.ledger.open_calls:  # what came too late for this life is there in the next
@@ -370,7 +370,7 @@ async def end(state: State, *, interrupted: bool) -> None:
     with anyio.CancelScope(shield=True):
         await drain(state, wait)
         state.hang_up()
-        await state.deps.hooks.run("SessionEnd", {"reason": "exit"}, match="exit")
+        await state.run_hooks("SessionEnd", {"reason": "exit"}, match="exit")
 
 
 # ---- the background

@@ -7,7 +7,6 @@ behind each protocol.
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Awaitable, Callable, Collection, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -22,6 +21,7 @@ from lamina.memory_port import MemoryHistory as MemoryHistory  # noqa: PLC0414 -
 from lamina.memory_port import MemoryStore as MemoryStore  # noqa: PLC0414 - others take it from here
 from lamina.memory_port import Stamp as Stamp  # noqa: PLC0414 - others take it from here
 from lamina.messages import Block, Json, Purpose, Request, Response, Usage
+from lamina.messages import HookName as HookName  # noqa: PLC0414 - others take it from here
 
 if TYPE_CHECKING:
     from anyio.abc import TaskStatus
@@ -231,17 +231,6 @@ class Question(str):
 # Asks the person about a tool and a Question; answers once, always (for this session) or no.
 Ask = Callable[[str, str], Awaitable[Literal["once", "always", "no"]]]
 
-HookName = Literal[
-    "SessionStart",
-    "UserPromptSubmit",
-    "PreToolUse",
-    "PostToolUse",
-    "PreCompact",
-    "PostCompact",
-    "Stop",
-    "SessionEnd",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class HookResult:
@@ -259,13 +248,6 @@ class Hooks(Protocol):
     async def run(self, hook: HookName, payload: Json, *, match: str = "") -> HookResult: ...
 
 
-class NoHooks:
-    """For forks and replays: hooks are the main agent's."""
-
-    async def run(self, hook: HookName, payload: Json, *, match: str = "") -> HookResult:  # noqa: ARG002
-        return HookResult()
-
-
 # ---- the world
 
 
@@ -277,21 +259,6 @@ class Clock(Protocol):
     def monotonic(self) -> float: ...
 
     async def sleep(self, seconds: float) -> None: ...
-
-
-class SystemClock:
-    """The machine's own time."""
-
-    def now(self) -> float:
-        return time.time()
-
-    def monotonic(self) -> float:
-        return time.monotonic()
-
-    async def sleep(self, seconds: float) -> None:
-        import anyio
-
-        await anyio.sleep(seconds)
 
 
 class Background(Protocol):

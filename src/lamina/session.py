@@ -40,8 +40,9 @@ from lamina.ledger import edits
 from lamina.ledger.log import drop_empty, latest
 from lamina.ledger.places import find_project_folder
 from lamina.ledger.record import Ledger
+from lamina.machine import SystemClock
 from lamina.messages import Origin, Request, Usage, text
-from lamina.ports import Ask, Clock, HookName, MemoryStore, Model, SystemClock, Tool
+from lamina.ports import Ask, Clock, HookName, MemoryStore, Model, Tool
 from lamina.state import State
 from lamina.steps import close_calls
 from lamina.wiring import Options
@@ -159,7 +160,7 @@ class Session:
     async def _submit(self, prompt: str, pasted: str) -> TurnEnd:
         """The message goes through the hooks into the record; then the turn runs."""
         state = self._state
-        verdict = await state.deps.hooks.run("UserPromptSubmit", {"prompt": prompt})
+        verdict = await state.run_hooks("UserPromptSubmit", {"prompt": prompt})
         if verdict.message:
             state.emit(Warned(verdict.message))
         if verdict.blocked or verdict.stop:
@@ -307,7 +308,7 @@ class Session:
 
     def status(self) -> Status:
         state, used = self._state, self._state.last_usage
-        caches = state.capabilities.cache != "none" and used.prompt
+        caches = state.caches and used.prompt
         share = snip.fidelity(state.ledger)
         low = share is not None and share < state.config.float("compact.fidelity")
         return Status(

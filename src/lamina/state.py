@@ -17,9 +17,8 @@ import anyio
 
 from lamina.cache.account import ASIDE, LIFE, LONG_LIFE, SHORT_LIFE, Account, Rates, rates
 from lamina.cache.guard import Guard
-from lamina.cache.prices import FREE_PREFIXES, price_of
-from lamina.cache.spend import Spend
-from lamina.config import Config
+from lamina.cache.spend import FREE_PREFIXES, Spend, price_of
+from lamina.config import Config, Flags
 from lamina.errors import LaminaError, RefusedError
 from lamina.events import (
     AttemptBroke,
@@ -30,7 +29,6 @@ from lamina.events import (
     TextDelta,
     ThinkingDelta,
 )
-from lamina.flags import Flags
 from lamina.ledger import edits, tokens
 from lamina.ledger.folding import Folding
 from lamina.ledger.record import Ledger
@@ -44,6 +42,8 @@ from lamina.ports import (
     Capabilities,
     Clock,
     Fork,
+    HookName,
+    HookResult,
     Hooks,
     MemoryStore,
     Model,
@@ -71,7 +71,7 @@ class Deps:
     flags: Flags
     model: Model
     toolbox: Toolbox
-    hooks: Hooks
+    hooks: Hooks | None  # None: there are none
     clock: Clock
     spend: Spend
     folder: Path  # this session's own files
@@ -213,9 +213,14 @@ class State:
             ),
         )
 
+    @property
+    def caches(self) -> bool:
+        """Does the model's provider have a prompt cache?"""
+        return self.deps.model.capabilities.cache != "none"
+
     def balance(self) -> Account | None:
         """What the layers have saved so far, up to date; None where no cache is billed."""
-        if self.deps.model.capabilities.cache == "none":
+        if not self.caches:
             return None
         model = str((self.ledger.projection.frame or {}).get("model") or "")
         of = model, self.deps.model.capabilities, self.config
@@ -318,6 +323,20 @@ class State:
         event = LayerFailed(layer, f"{type(error).__name__}: {error}"[:500])
         self.emit(event)
         self.ledger.append(edits.event(event.to_json()))
+
+    def attach_waiting(self) -> bool:
+        """Messages that arrived meanwhile go at the end of the view, never before; were there any?"""
+        waiting, self.queue[:] = list(self.queue), []
+        for text, origin in waiting:
+            self.say(text, origin)
+        return bool(waiting)
+
+    async def run_hooks(self, hook: HookName, payload: Json, *, match: str = "") -> HookResult:
+        """The user's hooks around tools guard agents too; the others are about the conversation."""
+        hooks = self.deps.hooks
+        if hooks is None or (self.agent and hook not in ("PreToolUse", "PostToolUse")):
+            return HookResult()
+        return await hooks.run(hook, payload, match=match)
 
     def stop_agents(self) -> None:
         """A cancel reaches every agent that this one started."""

@@ -111,8 +111,7 @@ async def _call(state: State) -> Response:
     """One request and its answer, booked; nothing of the answer is recorded yet."""
     request = _request(state)
     capabilities, clock = state.capabilities, state.deps.clock
-    guarded = capabilities.cache != "none"
-    if guarded:
+    if state.caches:
         state.guard.before(request, clock.now(), capabilities)
     blocks, hash_ = state.ledger.fingerprint()
     state.ledger.append(
@@ -130,8 +129,9 @@ async def _call(state: State) -> Response:
     started = clock.monotonic()
     response = await state.deps.model.complete(request, listen)
     state.book(request, response, started)
-    microcompact.book_cleared(state, response)
-    if guarded and (broke := state.guard.after(request, response, clock.now(), capabilities)):
+    if state.purpose == "main" and "context_management" in response.extra:
+        microcompact.book_cleared(state, response.extra["context_management"])
+    if state.caches and (broke := state.guard.after(request, response, clock.now(), capabilities)):
         state.emit(broke)
         state.ledger.append(edits.event(broke.to_json()))
     state.last_usage = response.usage
@@ -155,10 +155,14 @@ def _request(state: State) -> Request:
     if room < (limit or min(USUAL_ANSWER, state.capabilities.max_output)):
         # Providers add what an answer may have to the prompt, and refuse what is over the window.
         limit = max(room * 99 // 100, state.window.least_answer)
-    parts = microcompact.request_parts(state)
-    if state.capabilities.cache_choice == "all":
-        parts["cache_ttl"] = state.capabilities.cache_ttl
-    return replace(request, max_tokens=limit, shared_blocks=state.shared_blocks, **parts)
+    able = state.capabilities
+    return replace(
+        request,
+        max_tokens=limit,
+        shared_blocks=state.shared_blocks,
+        cache_ttl=able.cache_ttl if able.cache_choice == "all" else 0,
+        cache_deletions=microcompact.deletions(state) if able.cache_edits else (),
+    )
 
 
 # What makes room for a refused prompt, cheapest first, and the flags of which one must be on.
@@ -293,7 +297,7 @@ async def _run(state: State, call: Block, notes: list[HookResult], done: list[Bl
     state.emit(events.ToolStarted(id_, name, input_))
     started = state.deps.clock.monotonic()
     payload: Json = {"tool_name": name, "tool_input": input_, "tool_use_id": id_}
-    before = await state.deps.hooks.run("PreToolUse", payload, match=name)
+    before = await state.run_hooks("PreToolUse", payload, match=name)
     if before.blocked:
         why = before.reason or "A hook refused this call."
         outcome = ToolOutcome(why, is_error=True, meta={"decision": "refuse", "reason": why})
@@ -308,7 +312,7 @@ async def _run(state: State, call: Block, notes: list[HookResult], done: list[Bl
         done.append(call)
     seconds = state.deps.clock.monotonic() - started
     _record(state, name, id_, outcome, seconds)
-    after = await state.deps.hooks.run(
+    after = await state.run_hooks(
         "PostToolUse", {**payload, "tool_response": text_of(outcome.content)}, match=name
     )
     if after.blocked and after.reason:
@@ -338,5 +342,5 @@ def _record(state: State, name: str, id_: str, outcome: ToolOutcome, seconds: fl
 async def stop_hooks(state: State, response: Response, *, again: bool) -> str:
     """What a Stop hook wants done before the turn may end."""
     payload = {"stop_hook_active": again, "last_assistant_message": response.text}
-    result = await state.deps.hooks.run("Stop", payload)
+    result = await state.run_hooks("Stop", payload)
     return result.reason if result.blocked else ""

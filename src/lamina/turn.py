@@ -17,6 +17,7 @@ from lamina.layers import (
     collapse,
     compaction,
     dream,
+    extraction,
     microcompact,
     notes,
     pauses,
@@ -33,7 +34,7 @@ async def run(state: State) -> TurnEnd:
     state.turn += 1
     state.emit(TurnStarted(state.turn))
     reason: TurnEnd = "error"
-    _attach(state)  # what came while nobody listened
+    state.attach_waiting()  # what came while nobody listened
     try:
         reason = await _rounds(state)
     except anyio.get_cancelled_exc_class():
@@ -45,10 +46,11 @@ async def run(state: State) -> TurnEnd:
         steps.keep_interrupted(state)
         state.emit(TurnEnded(state.turn, reason))
     if reason in ("end_turn", "unanswered"):
-        after = (
-            ("recall", recall.after_turn),
-            ("extraction", pauses.after_turn),  # layer 5, in the background
-            ("dream", dream.after_turn),  # layer 6, in the background
+        after = (  # beside the conversation: layer 5, what waits for a pause, layer 6
+            ("recall", state.recalls is not None, recall.after_turn),
+            ("extraction", extraction.wanted(state), extraction.after_turn),
+            ("keep_warm", state.caches or state.thrifty, pauses.after_turn),
+            ("dream", dream.wanted(state), dream.after_turn),
         )
         await _each(state, after)
     return reason
@@ -80,7 +82,7 @@ async def _rounds(state: State) -> TurnEnd:
             continue
         if response.tool_uses and await steps.run_tools(state, response):
             return "stopped by a hook"
-        if _attach(state) or response.tool_uses:  # or a message came while the answer was written
+        if state.attach_waiting() or response.tool_uses:  # or a message came meanwhile
             continue
         if stopped < 3 and (why := await steps.stop_hooks(state, response, again=stopped > 0)):
             stopped += 1
@@ -90,31 +92,24 @@ async def _rounds(state: State) -> TurnEnd:
 
 
 async def make_room(state: State) -> None:
-    """The layers that act before a call, cheapest first."""
+    """The layers that act before a call, cheapest first, each where it has something to do."""
+    on, served, called = state.flags.on, state.served, state.ledger.called
     layers = (
-        ("recall", recall.act),  # memories that fit the user's message, once they are there
-        ("folds", tool_results.fold),  # what the view says already is not said again
-        ("tool_results", tool_results.act),  # layer 1: large results go to disk
-        ("microcompact", microcompact.act),  # layer 2: old results are cleared
-        ("collapse", collapse.act),  # finished rounds are folded, where switched on
-        ("compaction", compaction.act),  # layer 4: from the notes, else by a summary
-        ("keep_warm", pauses.choose_life),  # for how long a prompt that is written anew is cached
+        ("recall", state.recalls is not None, recall.act),  # memories that fit the user's message
+        ("folds", served and on("folds"), tool_results.fold),  # nothing is said twice in the view
+        ("tool_results", called and on("tool_results"), tool_results.act),  # layer 1: to disk
+        ("microcompact", served and called, microcompact.act),  # layer 2: old results are cleared
+        ("collapse", served and on("collapse"), collapse.act),  # finished rounds are folded
+        ("compaction", served and on("autocompact"), compaction.act),  # layer 4: notes or a summary
+        ("keep_warm", served and state.caches, pauses.choose_life),  # how long the cache lives
     )
     await _each(state, layers)
 
 
-async def _each(state: State, layers: Sequence[tuple[str, Callable[[State], Any]]]) -> None:
-    for name, act in layers:
+async def _each(state: State, layers: Sequence[tuple[str, bool, Callable[[State], Any]]]) -> None:
+    for name, wanted, act in layers:
         try:
-            if (waiting := act(state)) is not None:
+            if wanted and (waiting := act(state)) is not None:
                 await waiting
         except Exception as error:  # noqa: BLE001 - booked; the next layer serves
             state.layer_failed(name, error)
-
-
-def _attach(state: State) -> bool:
-    """Messages that arrived meanwhile go at the end of the view, never before."""
-    waiting, state.queue[:] = list(state.queue), []
-    for text, origin in waiting:
-        state.say(text, origin)
-    return bool(waiting)

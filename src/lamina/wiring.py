@@ -18,25 +18,14 @@ import anyio
 
 from lamina.cache import lifetime
 from lamina.cache.spend import Spend
-from lamina.config import Config
+from lamina.config import Config, Flags
 from lamina.errors import LaminaError, RefusedError, UsageError
 from lamina.events import AttemptBroke, Emit, Event, Warned
-from lamina.flags import Flags
 from lamina.ledger.record import Ledger, Quotes
+from lamina.machine import SystemClock
 from lamina.memory import GateContext, days_named, open_store
 from lamina.messages import Json, Request, Response, Usage
-from lamina.ports import (
-    Ask,
-    Clock,
-    HookName,
-    Hooks,
-    MemoryStore,
-    Model,
-    NoHooks,
-    Permit,
-    SystemClock,
-    Tool,
-)
+from lamina.ports import Ask, Clock, HookName, Hooks, MemoryStore, Model, Permit, Tool
 from lamina.recall.memory_index import MemoryIndex, headed_memories
 from lamina.recall.transcripts import (
     FoundMessage,
@@ -357,7 +346,7 @@ def _add_memory_tools(
 
 def _make_hooks(
     config: Config, callables: Mapping[HookName, Any], transcript: Path, emit: Emit
-) -> Hooks:
+) -> Hooks | None:
     """Commands from the settings, then the host's callables."""
     chosen: dict[HookName, list[Hook]] = {}
     for name, rows in config.table("hooks").items():
@@ -369,7 +358,7 @@ def _make_hooks(
         functions = list(cast("Sequence[Any]", given)) if several else [given]
         chosen.setdefault(name, []).extend(FunctionHook(function) for function in functions)
     session: Json = {"session_id": transcript.stem, "transcript_path": str(transcript)}
-    return HookSet(chosen, config.project, emit, os.environ, session) if chosen else NoHooks()
+    return HookSet(chosen, config.project, emit, os.environ, session) if chosen else None
 
 
 def sandbox_profile(config: Config) -> Literal["full", "workspace", "read-only"]:

@@ -17,7 +17,7 @@ import pytest
 from tests.agents.test_types import write
 from tests.sessions import Place, run, use
 
-from lamina import syscalls
+from lamina import machine
 from lamina.agents import roster, runner
 from lamina.agents.fork import is_fork
 from lamina.agents.runner import Order
@@ -337,7 +337,7 @@ def test_what_an_agent_writes_is_noted_where_the_next_session_sweeps(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     noted: list[list[str]] = []
-    put_new = syscalls.put_new
+    put_new = machine.put_new
     model = ScriptedModel(
         [
             use("Agent", prompt="Try it."),
@@ -355,7 +355,7 @@ def test_what_an_agent_writes_is_noted_where_the_next_session_sweeps(
                 noted.append([Path(note.read_text()).parent.name for note in notes])
                 put_new(*given)
 
-            monkeypatch.setattr(syscalls, "put_new", watched)
+            monkeypatch.setattr(machine, "put_new", watched)
             await session.ask("go")
 
     run(story)

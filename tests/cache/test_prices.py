@@ -6,7 +6,7 @@ from datetime import date
 
 import pytest
 
-from lamina.cache.prices import checked_on, cost, plain_name, price_of
+from lamina.cache.spend import checked_on, cost, plain_name, price_of
 from lamina.errors import SettingsError
 from lamina.ledger.tokens import model_table
 from lamina.messages import Usage
@@ -69,11 +69,9 @@ def test_writes_are_billed_only_where_they_cost_more_than_input() -> None:
     assert not price_of("gpt-4o").bills_writes
 
 
-def test_a_price_is_the_one_in_force_on_the_day() -> None:
-    assert price_of("claude-sonnet-5-5").cache_read == 0.1
-    assert price_of("claude-sonnet-5-5", on="2026-10-07").cache_read == 0.1
-    assert price_of("claude-sonnet-5-5", on="2026-10-06").cache_read == 0.2
-    assert price_of("claude-sonnet-5-5", on="2020-01-01").cache_read == 0.2
+def test_of_several_prices_the_newest_counts() -> None:
+    newest = price_of("claude-sonnet-5-5")
+    assert (newest.since, newest.cache_read) == ("2026-10-07", 0.1)
 
 
 def test_an_unknown_claude_takes_its_familys_newest_row_and_says_so() -> None:

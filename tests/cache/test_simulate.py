@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lamina.cache.prices import price_of
 from lamina.cache.simulate import (
     FIVE_MINUTES,
     ONE_HOUR,
@@ -19,6 +18,7 @@ from lamina.cache.simulate import (
     PaperCache,
     rules_for,
 )
+from lamina.cache.spend import price_of
 from lamina.errors import UsageError
 from lamina.messages import Usage
 

@@ -22,7 +22,7 @@ from lamina.cli.chat_commands import run_command
 from lamina.cli.chat_events import line_of
 from lamina.errors import LaminaError, MemoryStoreError, UsageError
 from lamina.events import Event
-from lamina.layers.dream import lock as dream_lock
+from lamina.layers import dream
 from lamina.memory.history import History
 from lamina.models.scripted import ScriptedModel, Step
 from lamina.session import Session
@@ -74,13 +74,13 @@ def test_a_dry_run_leaves_nothing_behind(lamina: Run, world: Path) -> None:
     script.write_text('[{"purpose": "dream", "reply": "Nothing to do."}]')
     assert lamina("dream", "--now", "--model", f"scripted:{script}").code == 0
     lamina("memory", "add", FACT, "--file", "deploy_c.md")
-    lock = memory_of(world) / dream_lock.NAME
-    before, last = tree(world), dream_lock.last_dream(lock)
+    lock = memory_of(world) / dream.LOCK
+    before, last = tree(world), dream.last_dream(lock)
     for _ in range(2):
         assert lamina("dream", "--dry-run", "--model", f"scripted:{script}").code == 0
         left = {path for path, kept in tree(world).items() if kept != before.get(path)}
         assert {path for path in left if "/spend/" not in path} == set(), "calls are paid for"
-    assert dream_lock.last_dream(lock) == last
+    assert dream.last_dream(lock) == last
 
 
 @pytest.mark.spec("L6.4", "L6.5")
@@ -130,7 +130,7 @@ def test_what_a_dream_refused_is_named_with_its_reason_wherever_it_is_looked_at(
 @pytest.mark.spec("L6.2")
 @pytest.mark.usefixtures("doubles")
 def test_while_another_dreams_it_is_refused_in_one_sentence(lamina: Run, world: Path) -> None:
-    lock = dream_lock.acquire(memory_of(world) / dream_lock.NAME, now=time.time())
+    lock = dream.acquire(memory_of(world) / dream.LOCK, now=time.time())
     ran = lamina("dream", "--now")
     lock.release()
     assert ran.code == 1
@@ -178,7 +178,7 @@ def test_a_kill_from_another_process_ends_it_and_leaves_memory(
     assert ran.out == "The dream was ended. Memory is as it was.\n"
     assert (sleeper.returncode, "Memory is as it was" in err) == (1, True)
     assert (memory_of(world) / "deploy_b.md").exists()
-    assert dream_lock.last_dream(memory_of(world) / dream_lock.NAME) == 0
+    assert dream.last_dream(memory_of(world) / dream.LOCK) == 0
 
 
 @pytest.mark.spec("L6.5")
@@ -370,7 +370,7 @@ def test_a_conversation_dreams_when_it_is_told_to(
             await run_command(session, "/dream")
             with pytest.raises(UsageError, match="takes no argument"):
                 await run_command(session, "/dream of electric sheep")
-            lock = dream_lock.acquire(directory / dream_lock.NAME, now=place.clock.now())
+            lock = dream.acquire(directory / dream.LOCK, now=place.clock.now())
             with pytest.raises(LaminaError, match="dreams already"):
                 await run_command(session, "/dream")
             lock.release()

@@ -12,7 +12,7 @@ import pytest
 from tests.cli.test_chat_once import script
 
 from lamina.cli.crash import record
-from lamina.ledger.places import open_private, write_private
+from lamina.machine import open_private, write_private
 
 Run = Callable[..., Any]
 FACT = "We deploy the warehouse service from the release branch."

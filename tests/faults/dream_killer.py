@@ -10,7 +10,7 @@ import sys
 import time
 from pathlib import Path
 
-from lamina.layers.dream import lock as dream_lock
+from lamina.layers import dream as dream_lock
 from lamina.layers.dream.plan import DreamPlanner, carry_out
 from lamina.memory.file_store import FileStore
 
@@ -18,7 +18,7 @@ NOW = 1_800_000_000.0
 
 
 def dream(memory: Path, ready: int) -> None:
-    lock = dream_lock.acquire(memory / dream_lock.NAME, now=NOW)
+    lock = dream_lock.acquire(memory / dream_lock.LOCK, now=NOW)
     with FileStore(memory) as store:
         store.catch_up()
         planner = DreamPlanner(store, NOW)

@@ -19,7 +19,7 @@ import pytest
 from tests.sessions import Place
 
 from lamina.config import load
-from lamina.layers.dream import lock as dream_lock
+from lamina.layers import dream
 from lamina.layers.dream.record import DreamRecord
 from lamina.memory.file_store import FileStore
 from lamina.memory.paths import claim, memory_place, prepare
@@ -153,7 +153,7 @@ def dreams_of(memory: Path) -> list[str]:
 
 
 def last(memory: Path) -> float:
-    return dream_lock.last_dream(memory / dream_lock.NAME)
+    return dream.last_dream(memory / dream.LOCK)
 
 
 @pytest.mark.spec("L6.2")
@@ -193,7 +193,7 @@ def test_a_killed_holder_leaves_memory_and_mtime_and_blocks_nobody(
     one.kill()
     assert contents(memory) == before
     assert last(memory) == 0
-    body = (memory / dream_lock.NAME).read_text().split()
+    body = (memory / dream.LOCK).read_text().split()
     assert body == [str(one.pid), "0"]
     assert dreamers(tmp_path).ended()["status"] == "completed"
     log = DreamRecord(memory.with_name(f"{memory.name}.lamina")).log()
@@ -263,7 +263,7 @@ def test_a_stopped_holder_is_never_robbed_and_ends_itself_when_it_wakes_hours_la
 def test_a_pid_that_somebody_else_has_now_blocks_nobody(
     tmp_path: Path, memory: Path, dreamers: Any
 ) -> None:
-    lock = memory / dream_lock.NAME
+    lock = memory / dream.LOCK
     lock.write_text(f"{os.getpid()}\n5000000000000\n")  # alive, and no dreamer
     assert dreamers(tmp_path).ended()["status"] == "completed"
     process, when = lock.read_text().split()
@@ -275,12 +275,12 @@ _LOCK_WITH_NO_ROOM = """
 import resource, sys
 from pathlib import Path
 from lamina.errors import MemoryStoreError
-from lamina.layers.dream import lock as dream_lock
+from lamina.layers import dream
 path = Path(sys.argv[1])
 _, most = resource.getrlimit(resource.RLIMIT_FSIZE)
 resource.setrlimit(resource.RLIMIT_FSIZE, (0, most))
 try:
-    dream_lock.acquire(path, now=1e9)
+    dream.acquire(path, now=1e9)
 except MemoryStoreError as error:
     print(error)
 """
@@ -288,7 +288,7 @@ except MemoryStoreError as error:
 
 @pytest.mark.spec("L6.2")
 def test_a_disk_that_is_full_before_the_lock_is_written_is_no_dream(tmp_path: Path) -> None:
-    path = tmp_path / "memory" / dream_lock.NAME
+    path = tmp_path / "memory" / dream.LOCK
     done = subprocess.run(
         [sys.executable, "-c", _LOCK_WITH_NO_ROOM, str(path)],
         capture_output=True,
@@ -296,8 +296,8 @@ def test_a_disk_that_is_full_before_the_lock_is_written_is_no_dream(tmp_path: Pa
         check=True,
     )
     assert done.stdout.startswith(f"Can't lock the dream by {path}: ")
-    assert dream_lock.last_dream(path) == 0, "nobody dreamt, so one is due"
-    dream_lock.acquire(path, now=1e9).release()
+    assert dream.last_dream(path) == 0, "nobody dreamt, so one is due"
+    dream.acquire(path, now=1e9).release()
 
 
 @pytest.mark.spec("L6.4")

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from lamina.layers.dream import lock as dream_lock
+from lamina.layers import dream
 from lamina.memory.file_store import FileStore
 from lamina.testing import a_memory
 
@@ -70,13 +70,13 @@ def test_a_dream_that_is_killed_while_it_writes_is_whole_or_was_not(tmp_path: Pa
         assert end == "done"
         after = contents(memory)
         assert len(after) == 6
-        assert dream_lock.last_dream(memory / dream_lock.NAME) == NOW
+        assert dream.last_dream(memory / dream.LOCK) == NOW
         for _ in range(KILLS):
             end, memory = dreamt(int(chance.random() ** 2 * min(longest, 150_000)))
             with FileStore(memory):
                 pass  # opening it finishes what was begun
             now = contents(memory)
             assert now in (before, after)
-            dream_lock.repair(memory / dream_lock.NAME)
-            assert dream_lock.last_dream(memory / dream_lock.NAME) in (0, NOW)
+            dream.repair(memory / dream.LOCK)
+            assert dream.last_dream(memory / dream.LOCK) in (0, NOW)
         killer.stdin.close()

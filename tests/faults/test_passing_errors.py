@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from lamina import syscalls
+from lamina import machine
 from lamina.errors import MemoryStoreError
 from lamina.layers.dream.plan import DreamPlanner
 from lamina.memory import look_over
@@ -94,7 +94,7 @@ def test_a_write_that_is_told_to_have_failed_is_not_finished_later(
         return len(calls) == 2  # the folder of intents, once the intent has its name
 
     with monkeypatch.context() as patched:
-        failing(patched, syscalls, "flush", errno.EIO, second)
+        failing(patched, machine, "flush", errno.EIO, second)
         with pytest.raises(MemoryStoreError):
             store.remember(a_memory("b.md", body="Something else entirely about trains."))
     with FileStore(store.directory) as again:
@@ -185,7 +185,7 @@ def test_a_write_that_is_in_the_files_succeeded_though_its_intent_could_not_be_m
     store.close()
     with FileStore(store.directory) as writer:
         with monkeypatch.context() as patched:
-            failing(patched, syscalls, "put_new", code, lambda _, old, new: new.endswith(".done"))
+            failing(patched, machine, "put_new", code, lambda _, old, new: new.endswith(".done"))
             assert writer.forget("a.md") is None
         assert [one.path for one in writer.list()] == []
     with FileStore(store.directory) as again:

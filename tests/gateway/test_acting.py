@@ -17,8 +17,8 @@ from tests.wire.cache import PromptCache
 from tests.wire.server import Answer, WireServer, fails
 
 from lamina.cache import simulate
-from lamina.cache.prices import cost, money_text, price_of
-from lamina.cache.spend import Spend, anthropic_usage
+from lamina.cache.spend import Spend, cost, money_text, price_of
+from lamina.cache.usage import anthropic_usage
 from lamina.cli.main import main
 from lamina.conversation import kept
 from lamina.integrations.library import Memory

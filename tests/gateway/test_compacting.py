@@ -16,8 +16,8 @@ from tests.gateway.running import Agent, asking
 from tests.wire.cache import PromptCache
 from tests.wire.server import Answer, WireServer, fails
 
-from lamina.cache.prices import cost, price_of
-from lamina.cache.spend import Spend, anthropic_usage
+from lamina.cache.spend import Spend, cost, price_of
+from lamina.cache.usage import anthropic_usage
 from lamina.cli.main import main
 from lamina.integrations.mcp_calls import Calls
 from lamina.integrations.mcp_stdio import TOOLS

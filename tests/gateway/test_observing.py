@@ -16,7 +16,8 @@ import zstandard
 from tests.gateway.running import Agent, asking, work
 from tests.wire.server import Answer, WireServer, fails
 
-from lamina.cache.spend import Spend, Tee
+from lamina.cache.spend import Spend
+from lamina.cache.usage import Tee
 from lamina.cli.main import main
 from lamina.conversation.bodies import form_of
 from lamina.messages import Usage

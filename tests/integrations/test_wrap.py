@@ -24,8 +24,8 @@ from tests.wire.cache import PromptCache
 from tests.wire.server import Answer, WireServer, fails, says
 
 import lamina
-from lamina.cache.prices import cost, price_of
-from lamina.cache.spend import Spend, anthropic_usage
+from lamina.cache.spend import Spend, cost, price_of
+from lamina.cache.usage import anthropic_usage
 from lamina.errors import UsageError
 from lamina.messages import Usage
 

@@ -23,7 +23,6 @@ from lamina.errors import LaminaError, MemoryStoreError
 from lamina.events import DreamChanged, Event, MemoryUpdated
 from lamina.layers import dream
 from lamina.layers.dream import fork, plan, runner
-from lamina.layers.dream import lock as dream_lock
 from lamina.layers.dream.fork import drifted
 from lamina.layers.dream.record import DreamRecord, Progress, take_back
 from lamina.ledger import log
@@ -56,7 +55,7 @@ def store_of(session: Session) -> FileStore:
 
 
 def lock_of(session: Session) -> Path:
-    return store_of(session).directory / dream_lock.NAME
+    return store_of(session).directory / dream.LOCK
 
 
 def topic(path: str, body: str, kind: Any = "project", **extra: str) -> Any:
@@ -222,7 +221,7 @@ def test_a_remote_run_never_dreams(place: Place, tmp_path: Path) -> None:
 
 @pytest.mark.spec("L6.2")
 def test_a_session_that_is_opened_puts_back_what_a_kill_left_wrong(place: Place) -> None:
-    lock = directory(place) / dream_lock.NAME
+    lock = directory(place) / dream.LOCK
     lock.parent.mkdir(parents=True)
     lock.write_text("99999999\n2000000000000\n")
 
@@ -236,31 +235,31 @@ def test_a_session_that_is_opened_puts_back_what_a_kill_left_wrong(place: Place)
 
 @pytest.mark.spec("L6.2")
 def test_only_success_moves_the_mtime_and_the_body_names_the_process(tmp_path: Path) -> None:
-    path = tmp_path / "memory" / dream_lock.NAME
-    assert dream_lock.last_dream(path) == 0
-    lock = dream_lock.acquire(path, now=1000.0)
+    path = tmp_path / "memory" / dream.LOCK
+    assert dream.last_dream(path) == 0
+    lock = dream.acquire(path, now=1000.0)
     assert path.read_text().split() == [str(os.getpid()), "0"]
-    assert dream_lock.last_dream(path) == 0
+    assert dream.last_dream(path) == 0
     inode = path.stat().st_ino
     lock.release()
-    lock = dream_lock.acquire(path, now=2000.0)
+    lock = dream.acquire(path, now=2000.0)
     lock.succeeded(2000.0)
     lock.release()
-    assert dream_lock.last_dream(path) == 2000.0
-    lock = dream_lock.acquire(path, now=3000.0)
-    assert (dream_lock.last_dream(path), lock.last_ns) == (2000.0, 2_000_000_000_000)
+    assert dream.last_dream(path) == 2000.0
+    lock = dream.acquire(path, now=3000.0)
+    assert (dream.last_dream(path), lock.last_ns) == (2000.0, 2_000_000_000_000)
     lock.release()
     assert path.stat().st_ino == inode
 
 
 @pytest.mark.spec("L6.2")
 def test_an_mtime_that_a_kill_left_wrong_is_put_back(tmp_path: Path) -> None:
-    path = tmp_path / dream_lock.NAME
+    path = tmp_path / dream.LOCK
     path.write_text("99999999\n2000000000000\n")  # killed between the body and the mtime
-    dream_lock.repair(path)
+    dream.repair(path)
     assert path.stat().st_mtime == 2000.0
     path.write_text("99999999\n2000000000000\n")
-    lock = dream_lock.acquire(path, now=9e9)
+    lock = dream.acquire(path, now=9e9)
     assert (lock.last_ns, path.stat().st_mtime) == (2_000_000_000_000, 2000.0)
     lock.release()
 
@@ -269,7 +268,7 @@ def test_an_mtime_that_a_kill_left_wrong_is_put_back(tmp_path: Path) -> None:
 def test_a_lock_on_a_file_that_was_replaced_meanwhile_guards_nothing_and_is_taken_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path, real, calls = tmp_path / dream_lock.NAME, fcntl.flock, list[int]()
+    path, real, calls = tmp_path / dream.LOCK, fcntl.flock, list[int]()
 
     def locked(descriptor: int, how: int) -> None:
         calls.append(descriptor)
@@ -279,9 +278,9 @@ def test_a_lock_on_a_file_that_was_replaced_meanwhile_guards_nothing_and_is_take
         real(descriptor, how)
 
     monkeypatch.setattr(fcntl, "flock", locked)
-    lock = dream_lock.acquire(path, now=1000.0)
+    lock = dream.acquire(path, now=1000.0)
     assert os.fstat(lock.descriptor).st_ino == path.stat().st_ino
-    assert dream_lock.is_held(path)
+    assert dream.is_held(path)
     lock.release()
 
 
@@ -289,15 +288,15 @@ def test_a_lock_on_a_file_that_was_replaced_meanwhile_guards_nothing_and_is_take
 def test_another_program_s_live_process_is_respected_in_claude_mode_for_an_hour(
     tmp_path: Path,
 ) -> None:
-    path = tmp_path / dream_lock.NAME
+    path = tmp_path / dream.LOCK
     path.write_text(f"{os.getppid()}")
     at = path.stat().st_mtime
-    with pytest.raises(dream_lock.LockHeld):
-        dream_lock.acquire(path, now=at + 10, claude=True)
-    dream_lock.acquire(path, now=at + 10).release()  # the kernel's word is enough elsewhere
+    with pytest.raises(dream.LockHeld):
+        dream.acquire(path, now=at + 10, claude=True)
+    dream.acquire(path, now=at + 10).release()  # the kernel's word is enough elsewhere
     path.write_text(f"{os.getppid()}")
     os.utime(path, (at, at))
-    lock = dream_lock.acquire(path, now=at + 3601, claude=True)
+    lock = dream.acquire(path, now=at + 3601, claude=True)
     assert lock.last_ns == path.stat().st_mtime_ns
     lock.release()
 
@@ -305,7 +304,7 @@ def test_another_program_s_live_process_is_respected_in_claude_mode_for_an_hour(
 @pytest.mark.spec("L6.2")
 @pytest.mark.parametrize("kind", ["link", "directory", "pipe"])
 def test_what_is_no_plain_file_is_refused_in_one_sentence(tmp_path: Path, kind: str) -> None:
-    path, elsewhere = tmp_path / dream_lock.NAME, tmp_path / "elsewhere"
+    path, elsewhere = tmp_path / dream.LOCK, tmp_path / "elsewhere"
     elsewhere.write_text("mine")
     if kind == "link":
         path.symlink_to(elsewhere)
@@ -314,9 +313,9 @@ def test_what_is_no_plain_file_is_refused_in_one_sentence(tmp_path: Path, kind: 
     else:
         os.mkfifo(path)
     with pytest.raises(MemoryStoreError, match="Can't lock the dream"):
-        dream_lock.acquire(path, now=1000.0)
-    dream_lock.repair(path)
-    assert not dream_lock.is_held(path)
+        dream.acquire(path, now=1000.0)
+    dream.repair(path)
+    assert not dream.is_held(path)
     assert elsewhere.read_text() == "mine"
 
 
@@ -856,7 +855,7 @@ def test_what_ends_it_while_it_writes_comes_too_late_and_that_is_booked(
             # In one step: what was ended waits for this thread, and with it the loop.
             loop.call_soon_threadsafe(lambda: (ends[how](), ended.set()))
             ended.wait(60)
-            held.append(dream_lock.is_held(lock_of(session)))
+            held.append(dream.is_held(lock_of(session)))
             return real(*given)
 
         loop, ended = asyncio.get_running_loop(), threading.Event()
@@ -868,7 +867,7 @@ def test_what_ends_it_while_it_writes_comes_too_late_and_that_is_booked(
         assert held == [True]
         assert sorted(contents(store_of(session))) == ["MEMORY.md", "deploying.md", "invoices.md"]
         assert lock_of(session).stat().st_mtime == pytest.approx(place.clock.now())
-        assert not dream_lock.is_held(lock_of(session))
+        assert not dream.is_held(lock_of(session))
 
 
 @pytest.mark.spec("L6.2")
@@ -1126,14 +1125,14 @@ def test_a_window_too_small_for_a_dream_lets_the_rules_do_their_part(place: Plac
 
 @pytest.mark.spec("L6.2")
 def test_a_lock_whose_maker_was_killed_at_once_does_not_pass_for_a_dream(tmp_path: Path) -> None:
-    path = tmp_path / dream_lock.NAME
+    path = tmp_path / dream.LOCK
     path.touch()  # its mtime says: just now
-    dream_lock.repair(path)
-    assert dream_lock.last_dream(path) == 0
+    dream.repair(path)
+    assert dream.last_dream(path) == 0
     path.write_text("123\n")  # another program's: its PID, and the time of its dream
     at = path.stat().st_mtime
-    dream_lock.repair(path)
-    assert dream_lock.last_dream(path) == at
+    dream.repair(path)
+    assert dream.last_dream(path) == at
 
 
 @pytest.mark.spec("L6.2")
@@ -1146,7 +1145,7 @@ def test_garbage_in_the_lock_stops_no_dream(place: Place, body: bytes) -> None:
     async def _(session: Session, heard: list[Event]) -> None:
         fill(session)
         lock_of(session).write_bytes(body)
-        dream_lock.repair(lock_of(session))
+        dream.repair(lock_of(session))
         assert (await dream.run(session.state)).status == "completed"
         assert lock_of(session).read_bytes().startswith(f"{os.getpid()}\n".encode())
 
@@ -1154,13 +1153,13 @@ def test_garbage_in_the_lock_stops_no_dream(place: Place, body: bytes) -> None:
 @pytest.mark.spec("L6.2")
 @pytest.mark.parametrize("kind", ["folder", "link"])
 def test_a_lock_that_is_no_file_is_named_with_what_to_do(tmp_path: Path, kind: str) -> None:
-    path = tmp_path / dream_lock.NAME
+    path = tmp_path / dream.LOCK
     if kind == "folder":
         path.mkdir()
     else:
         path.symlink_to(tmp_path / "elsewhere")
     with pytest.raises(MemoryStoreError, match=r"it is no plain file\. Remove it\."):
-        dream_lock.acquire(path, now=0.0)
+        dream.acquire(path, now=0.0)
     assert not (tmp_path / "elsewhere").exists()
 
 

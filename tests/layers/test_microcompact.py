@@ -244,7 +244,7 @@ def test_only_the_main_thread_can_name_deletions(place: Place) -> None:
             await session.ask("work")
             child = branch_of(session.state, "notes", session.state.tools.permit, 3)
             microcompact.act(child)
-            assert microcompact.request_parts(child) == {}
+            assert microcompact.deletions(child) == ()
             assert session.ledger.state("cache_edits") is None
 
     run(story)

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lamina import machine
 from lamina.errors import StorageError
 from lamina.ledger import places
 
@@ -144,10 +145,10 @@ def test_nothing_but_a_plain_file_is_replaced(tmp_path: Path) -> None:
     os.mkfifo(pipe)
     link.symlink_to(pipe)
     for put in (
-        lambda: places.write_private(pipe, b"x"),
-        lambda: places.replace_file(pipe, b"x"),
-        lambda: places.replace_file(link, b"x"),
-        lambda: places.replace_file(link, None),
+        lambda: machine.write_private(pipe, b"x"),
+        lambda: machine.replace_file(pipe, b"x"),
+        lambda: machine.replace_file(link, b"x"),
+        lambda: machine.replace_file(link, None),
     ):
         with pytest.raises(OSError, match="device, pipe or socket"):
             put()

@@ -13,7 +13,8 @@ from tests.ledger import invariants
 from tests.ledger.strategies import foreign_entries, play, steps
 
 from lamina.errors import EditRefused
-from lamina.ledger import Shared, edits, joining
+from lamina.ledger import edits, joining
+from lamina.ledger.edits import Shared
 from lamina.ledger.joining import Marks
 from lamina.ledger.record import Ledger
 from lamina.ledger.view import Projection
@@ -108,7 +109,7 @@ def test_a_branch_sees_the_past_and_neither_side_sees_the_others_future(
     past: list[Any], future: list[Any]
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("lamina.ledger._SIZE", 3)  # so that a short record has several parts
+        patch.setattr("lamina.ledger.edits._SIZE", 3)  # so that a short record has several parts
         _branched(past, future)
 
 
@@ -144,7 +145,7 @@ def test_a_list_in_parts_does_what_a_list_does_and_its_copies_stay_as_they_were(
     changes: list[tuple[str, int, int]],
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("lamina.ledger._SIZE", 3)
+        patch.setattr("lamina.ledger.edits._SIZE", 3)
         mine, plain, copies = Shared(range(4)), list(range(4)), list[tuple[Any, list[int]]]()
         for what, a, b in changes:
             low, high = sorted((min(a, len(plain)), min(b, len(plain))))

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lamina.local.extractor import distil, entries
+from lamina.local.dream_finds import distil, entries
 
 DAY = "logs/2026/11/2026-11-10.md"  # a Tuesday
 

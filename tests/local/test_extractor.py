@@ -14,8 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.examples import examples
 
-from lamina.local.extractor import extract, said_again
-from lamina.local.finding import ASKED, CORRECTED
+from lamina.local.dream_finds import said_again
+from lamina.local.extractor import extract
+from lamina.local.finders import ASKED, CORRECTED
 from lamina.memories import Evidence, Proposal, Verdict
 from lamina.memory import in_their_words
 from lamina.memory.gate import GateContext, decide

@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from lamina import syscalls
+from lamina import machine
 from lamina.errors import Conflict, MemoryStoreError
 from lamina.memory import beneath as module
 from lamina.memory.beneath import Beneath
 
-exchange = syscalls.renameat2  # as it is before a test takes it away
+exchange = machine.renameat2  # as it is before a test takes it away
 
 
 @pytest.fixture(params=["kernel", "portable"])
@@ -29,9 +29,9 @@ def inside(
     if request.param == "portable":
 
         def absent(*_: object) -> None:
-            raise syscalls.Unsupported("renameat2")
+            raise machine.Unsupported("renameat2")
 
-        monkeypatch.setattr(module.syscalls, "renameat2", absent)
+        monkeypatch.setattr(module.machine, "renameat2", absent)
     with Beneath(tmp_path / "root", openat2=request.param == "kernel") as files:
         yield files
 
@@ -45,7 +45,7 @@ def test_this_kernel_resolves_beneath_and_refuses_links(tmp_path: Path) -> None:
     try:
         for path, code in (("../out", errno.EXDEV), ("link", errno.ELOOP)):
             with pytest.raises(OSError, match=path) as raised:
-                syscalls.openat2(directory, path, os.O_RDONLY)
+                machine.openat2(directory, path, os.O_RDONLY)
             assert raised.value.errno == code
     finally:
         os.close(directory)
@@ -172,8 +172,8 @@ def test_a_link_swapped_in_while_writing_never_leads_out(inside: Beneath) -> Non
 
     def flip() -> None:
         while not stop.is_set():
-            exchange(directory, "sub", "link", syscalls.EXCHANGE)
-            exchange(directory, "sub", "link", syscalls.EXCHANGE)
+            exchange(directory, "sub", "link", machine.EXCHANGE)
+            exchange(directory, "sub", "link", machine.EXCHANGE)
 
     flipper = threading.Thread(target=flip)
     flipper.start()

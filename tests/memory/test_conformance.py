@@ -10,7 +10,7 @@ import pytest
 from tests.memory.in_memory import InMemoryStore, Shelf
 from tests.sessions import Place, run
 
-from lamina import syscalls
+from lamina import machine
 from lamina.memories import InboxItem, Meant, Memory, Outcome, Proposal, Verdict
 from lamina.memory.file_store import FileStore
 from lamina.ports import MemoryStore
@@ -29,10 +29,10 @@ def test_the_file_store_keeps_the_protocol(
     if kernel == "any":
 
         def absent(*_: object) -> None:
-            raise syscalls.Unsupported("not here")
+            raise machine.Unsupported("not here")
 
-        monkeypatch.setattr(syscalls, "openat2", absent)
-        monkeypatch.setattr(syscalls, "renameat2", absent)
+        monkeypatch.setattr(machine, "openat2", absent)
+        monkeypatch.setattr(machine, "renameat2", absent)
     opened: list[FileStore] = []
 
     def open_store() -> MemoryStore:

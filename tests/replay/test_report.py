@@ -11,7 +11,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from lamina.cache.prices import money_text
+from lamina.cache.spend import money_text
 from lamina.messages import Usage
 from lamina.replay.charts import span_text, tokens_text
 from lamina.replay.readers import read_recording

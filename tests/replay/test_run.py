@@ -15,8 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.examples import examples
 
-from lamina.cache.prices import cost, price_of
 from lamina.cache.simulate import PaperCache
+from lamina.cache.spend import cost, price_of
 from lamina.messages import Message, Usage
 from lamina.replay.policies import RecordedPolicy
 from lamina.replay.readers import read_recording

@@ -17,7 +17,7 @@ from tests.sessions import Place, run
 from lamina.cli.chat_events import line_of
 from lamina.events import Event
 from lamina.ledger import edits
-from lamina.local import finding
+from lamina.local import finders
 from lamina.local.extractor import extract
 from lamina.memories import Evidence
 from lamina.memory.evidence import Record, is_wish
@@ -34,7 +34,7 @@ NOW = datetime(2026, 3, 4, tzinfo=UTC)
 
 def by_extractor(text: str) -> bool:
     message = {"role": "user", "origin": "typed", "content": text, "uuid": "m1"}
-    return any(one.reason == finding.ASKED for one in extract([message], now=NOW))
+    return any(one.reason == finders.ASKED for one in extract([message], now=NOW))
 
 
 def by_gate(text: str, keep: str) -> bool:

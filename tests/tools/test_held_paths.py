@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lamina import syscalls
+from lamina import machine
 from lamina.messages import Json, text_of
 from lamina.ports import Decision, ToolContext, ToolSpec
 from lamina.tools.permissions import PermissionRules, make_permit
@@ -32,10 +32,10 @@ def ways(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Non
     if request.param == "portable":
 
         def absent(*_: object) -> None:
-            raise syscalls.Unsupported("not here")
+            raise machine.Unsupported("not here")
 
-        monkeypatch.setattr(syscalls, "openat2", absent)
-        monkeypatch.setattr(syscalls, "renameat2", absent)
+        monkeypatch.setattr(machine, "openat2", absent)
+        monkeypatch.setattr(machine, "renameat2", absent)
 
 
 @pytest.fixture

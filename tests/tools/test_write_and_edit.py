@@ -125,7 +125,7 @@ def test_a_file_that_appears_while_writing_is_not_overwritten(tmp_path: Path) ->
 _KILLED = """
 import os, sys
 from pathlib import Path
-from lamina import syscalls
+from lamina import machine
 from lamina.held import hold
 from lamina.ledger.places import project_folder
 from lamina.tools import files
@@ -133,7 +133,7 @@ from lamina.tools import files
 def die(*_, **__):
     os.kill(os.getpid(), 9)
 
-os.replace = syscalls.put_new = die
+os.replace = machine.put_new = die
 with hold(Path(sys.argv[1])) as place:
     files.replace(place, b"ours", place.status, Path(sys.argv[2]))
 """

@@ -15,7 +15,7 @@ import pytest
 from tests.web.test_session_pages import session  # noqa: F401 - a fixture
 from tests.web.test_upkeep_pages import propose
 
-from lamina.layers.dream import lock
+from lamina.layers import dream
 from lamina.layers.dream.record import DreamRecord, Progress
 
 if TYPE_CHECKING:
@@ -239,8 +239,8 @@ def test_a_dream_that_finds_nothing_is_closed(tab: Any) -> None:
 
 def test_a_dream_that_runs_is_asked_to_end(tab: Any) -> None:
     with tab.project.store() as store:
-        record, path = DreamRecord(store.state), store.directory / lock.NAME
-    held = lock.acquire(path, now=1.0)
+        record, path = DreamRecord(store.state), store.directory / dream.LOCK
+    held = dream.acquire(path, now=1.0)
     try:
         record.show(Progress("d1", os.getpid(), 1.0, text="Looking at memory"))
         tab.goto(f"{tab.here}/dream")

@@ -299,7 +299,7 @@ def test_without_news_from_the_kernel_the_page_works_and_ends_quietly(
         def inotify_init1(self, _flags: int) -> int:
             return -1
 
-    monkeypatch.setattr("ctypes.CDLL", lambda *_, **__: Exhausted())
+    monkeypatch.setattr("lamina.machine._libc", Exhausted)
     with listen(page):
         assert page.get().status == 200
     assert page.server.watch._thread is None

@@ -34,7 +34,7 @@ from lamina.ledger import edits
 from lamina.ledger.record import Ledger
 from lamina.ledger.spans import expand
 from lamina.messages import Json, Purpose, text, text_of, tool_result
-from lamina.ports import ForkResult, NoHooks, NoSession, Permit, SeenFile, Tool
+from lamina.ports import ForkResult, NoSession, Permit, SeenFile, Tool
 from lamina.state import State
 
 TAG = "fork-directive"
@@ -122,7 +122,7 @@ def branch_of(
     """A state of its own over the same past."""
     toolbox = parent.deps.toolbox.replacing(instead) if instead else parent.deps.toolbox
     child = State(
-        deps=replace(parent.deps, hooks=NoHooks(), toolbox=toolbox),
+        deps=replace(parent.deps, hooks=None, toolbox=toolbox),
         ledger=parent.ledger.branch(at_answer=True),
         tools=replace(
             parent.tools, files=dict(parent.tools.files), permit=permit, emit=quiet, agent=None

@@ -22,7 +22,7 @@ from pathlib import Path
 from lamina.agents.types import NAMED, is_name
 from lamina.errors import LaminaError, PostAway, StorageError, UsageError
 from lamina.ledger.log import sync
-from lamina.ledger.places import failing_as, private_folder
+from lamina.machine import failing_as, private_folder
 from lamina.ports import LARGEST_LETTER, Letter, Presence
 
 _KEPT = 7 * 24 * 3600.0  # seconds for which the id of a letter that was read is known

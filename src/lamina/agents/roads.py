@@ -35,7 +35,8 @@ from lamina.errors import LaminaError, PostAway, ToolError, UsageError
 from lamina.events import AgentChanged, Event, ModelCalled, Warned
 from lamina.layers import tool_results
 from lamina.ledger import edits
-from lamina.ledger.places import find_project_folder, private_folder
+from lamina.ledger.places import find_project_folder
+from lamina.machine import private_folder
 from lamina.messages import Json, as_object
 from lamina.ports import LARGEST_LETTER, Letter, Post, Presence, Reader
 

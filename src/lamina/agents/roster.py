@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from lamina.cache.prices import cost, price_of
+from lamina.cache.spend import cost, price_of
 from lamina.events import AgentChanged
 from lamina.ledger import log
 from lamina.messages import Json, Origin, Usage, as_object

@@ -14,10 +14,10 @@ from lamina.agents.fork import Forks, MainToolSession
 from lamina.agents.scopes import AgentRemember, heard_by
 from lamina.agents.types import FORK, AgentType
 from lamina.ledger import edits, log
-from lamina.ledger.places import private_folder
 from lamina.ledger.record import Ledger
+from lamina.machine import private_folder
 from lamina.messages import Json, text
-from lamina.ports import HookName, HookResult, Hooks, NoBackground, NoHooks
+from lamina.ports import NoBackground
 from lamina.state import State
 from lamina.tools.permissions import Rule
 from lamina.tools.registry import Toolbox
@@ -47,7 +47,7 @@ def agent_state(agents: Agents, agent: Agent, caller: State, project: Path) -> S
         caller.deps,
         model=agent.opened or caller.deps.model,
         toolbox=toolbox,
-        hooks=ToolHooks(agents.main.deps.hooks),
+        hooks=agents.main.deps.hooks,
         folder=path.with_suffix(""),
         transcript=path,
         memory_index=None,
@@ -126,15 +126,3 @@ def _first(state: State, agent: Agent, *, fork: bool) -> list[Json]:
         system.append(text(agent.memory.section(agent.store)))
     tools = [spec.to_json() for spec in state.deps.toolbox.specs()]
     return [*first, edits.frame(system, tools, state.deps.model.name, {})]
-
-
-class ToolHooks:
-    """The user's hooks around tools guard agents too; the others are about the conversation."""
-
-    def __init__(self, hooks: Hooks) -> None:
-        self._hooks = hooks
-
-    async def run(self, hook: HookName, payload: Json, *, match: str = "") -> HookResult:
-        if hook not in ("PreToolUse", "PostToolUse"):
-            return await NoHooks().run(hook, payload, match=match)
-        return await self._hooks.run(hook, payload, match=match)

@@ -21,7 +21,8 @@ from typing import Literal
 
 from lamina.config import Config
 from lamina.errors import UsageError
-from lamina.ledger.places import find_project_folder, read_json, write_private
+from lamina.ledger.places import find_project_folder
+from lamina.machine import read_json, write_private
 from lamina.memory import canonical_root, read_topic
 
 Scope = Literal["user", "project", "local"]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lamina.errors import ToolError
-from lamina.ledger.places import private_folder
+from lamina.machine import private_folder
 
 _SECONDS = 120.0
 _OBEYS_NOTHING = ("-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false")

@@ -18,9 +18,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from lamina.cache.prices import price_of
-from lamina.ledger import Places, tokens
-from lamina.ledger.edits import written_at
+from lamina.cache.spend import price_of
+from lamina.ledger import tokens
+from lamina.ledger.edits import Places, written_at
 from lamina.ledger.joining import FRAME_LIFE
 from lamina.ledger.places import RESULTS
 from lamina.messages import Block, Json, as_object, dicts

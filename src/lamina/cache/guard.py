@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lamina.events import CacheBroke
-from lamina.ledger import Shared, joining
+from lamina.ledger import joining
+from lamina.ledger.edits import Shared
 from lamina.messages import Block, Json, Message, Request, Response, Usage
 from lamina.ports import Capabilities
 

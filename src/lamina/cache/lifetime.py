@@ -15,10 +15,10 @@ from typing import Any
 
 import msgspec
 
-from lamina.cache.prices import Price, cost, price_of
 from lamina.cache.simulate import FIVE_MINUTES, ONE_HOUR
+from lamina.cache.spend import Price, cost, price_of
 from lamina.events import quiet
-from lamina.ledger.places import read_json, write_private
+from lamina.machine import read_json, write_private
 from lamina.messages import Json, Message, Request, Usage, as_object, dicts, text
 from lamina.ports import Clock, Model
 

@@ -17,7 +17,7 @@ from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct
 
-from lamina.cache.prices import Price, cost, price_of
+from lamina.cache.spend import Price, cost, price_of
 from lamina.errors import UsageError
 from lamina.ledger.tokens import Counted, Traits, traits
 from lamina.messages import Block, Message, Usage, text

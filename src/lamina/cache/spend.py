@@ -1,5 +1,5 @@
-"""The ledger of spending (F10): every model call of every layer, with its purpose and money; and what
-a call used, as its provider tells it.
+"""Money: what a model call costs by the table of models, and the ledger of spending (F10), which has
+every call of every layer with its purpose and price.
 
 Touches `<home>/spend/YYYY-MM.jsonl` only, one line a call, appended in one write so that several
 processes can share the file. Caps stop background work, never the user's turn.
@@ -9,22 +9,187 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
+from functools import cache, lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from lamina.cache.prices import cost, price_of
-from lamina.ledger.places import open_to_append
-from lamina.messages import BACKGROUND, Json, Usage, as_list, as_object, dicts
+from lamina.errors import SettingsError
+from lamina.ledger.tokens import ModelRow, capabilities, model_table
+from lamina.machine import open_to_append
+from lamina.messages import BACKGROUND, Json, Usage
 
 if TYPE_CHECKING:
     from lamina.config import Config
+
+# ---- prices
+
+# Models that run here, or not at all: no bill.
+FREE_PREFIXES = ("gguf:", "scripted:")
+FREE_NAMES = frozenset({"none", "scripted", "<synthetic>", "local"})  # the last is `_FREE` itself
+
+_SNAPSHOT = re.compile(r"(-\d{8}|-\d{4}-\d{2}-\d{2}|-latest)$")
+_FAMILY = re.compile(r"claude-(?:\d[\d-]*-)?(opus|sonnet|haiku|fable|mythos)\b")
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """Dollars per million tokens, by kind, and the caching limits that go with a model."""
+
+    model: str  # the row that was used: it may be a family's, not the name asked for
+    provider: str  # anthropic | openai | local | unknown
+    since: str  # the day from which the row holds, YYYY-MM-DD
+    input: float
+    output: float
+    cache_read: float
+    cache_write_5m: float
+    cache_write_1h: float
+    min_cacheable: int = 1024
+    long_above: int = 0  # prompts over this many tokens cost more; 0: no such limit
+    long_input: float = 1.0
+    long_output: float = 1.0
+    guessed: bool = False  # no row names this model: say so wherever the figure is shown
+
+    @property
+    def bills_writes(self) -> bool:
+        """Whether writing the cache costs more than plain input."""
+        return self.cache_write_5m > self.input
+
+
+_FREE = Price("local", "local", "2026-01-01", 0.0, 0.0, 0.0, 0.0, 0.0)
+_AMOUNTS = ("output", "cache_read", "cache_write_5m", "cache_write_1h")
+_FIGURES = frozenset(field.name for field in fields(Price)) - {"model", "since", "guessed"}
+
+
+def price_of(model: str, overrides: Mapping[str, Mapping[str, Any]] | None = None) -> Price:
+    """The newest known price of a model.
+
+    A name may carry a provider prefix, a snapshot date or a `[1m]` suffix. A Claude model that no
+    row names gets its family's newest row, any other unknown model the table's fallback row; both
+    are marked `guessed`. Local and scripted models cost nothing. `overrides` maps a model's name
+    to the figures that replace the table's; of a model in no row the others follow its input price.
+    """
+    name = plain_name(model)
+    if name in FREE_NAMES or model.startswith(FREE_PREFIXES):
+        price = _FREE
+    else:
+        price = _listed(name) or _family(name) or _table()[1]
+    changes = (overrides or {}).get(model) or (overrides or {}).get(name)
+    return _overridden(price, name, changes) if changes else price
+
+
+def cost(usage: Usage, price: Price) -> float:
+    """Dollars for one call."""
+    long = bool(price.long_above) and usage.prompt > price.long_above
+    written_1h = min(usage.cache_write_1h, usage.cache_write)
+    prompt = (
+        usage.input * price.input
+        + usage.cache_read * price.cache_read
+        + (usage.cache_write - written_1h) * price.cache_write_5m
+        + written_1h * price.cache_write_1h
+    )
+    answer = usage.output * price.output
+    if long:
+        prompt *= price.long_input
+        answer *= price.long_output
+    return (prompt + answer) / 1_000_000
+
+
+def money_text(dollars: float) -> str:
+    """$12.30; small sums to a hundredth of a cent."""
+    return f"${dollars:,.2f}" if dollars >= 1 or not dollars else f"${dollars:.4f}"
+
+
+@lru_cache(256)
+def plain_name(model: str) -> str:
+    """A model's name without provider, region, snapshot date and window suffix."""
+    name = model.strip().lower().removesuffix("[1m]")
+    name = name.rsplit("/", 1)[-1].split("@", 1)[0]
+    for mark in ("anthropic:", "openai:", "anthropic."):
+        name = name.split(mark, 1)[-1]
+    name = re.sub(r"-v\d+(:\d+)?$", "", name).split(":", 1)[0] if "claude" in name else name
+    name = _SNAPSHOT.sub("", name)
+    # Routers write a version with a dot where the provider has a dash.
+    return name.replace(".", "-") if name.startswith("claude") else name
+
+
+def _listed(name: str) -> Price | None:
+    """The row whose name is the longest whole-word beginning of `name`."""
+    rows = _table()[0]
+    while name:
+        if name in rows:
+            return rows[name]
+        # "gpt-5.1-codex" is priced as "gpt-5.1", but "claude-opus-4-9" is no "claude-opus-4".
+        name, _, last = name.rpartition("-")
+        if last.isdigit() and last != "0":
+            return None
+    return None
+
+
+def _family(name: str) -> Price | None:
+    found = _FAMILY.match(name)
+    if found is None:
+        return None
+    word = found.group(1)
+    alike = [row for row in _table()[0].values() if word in row.model.split("-")]
+    newest = max(alike, key=lambda row: (row.since, row.model), default=None)
+    return replace(newest, guessed=True) if newest else None
+
+
+def _overridden(price: Price, name: str, changes: Mapping[str, Any]) -> Price:
+    for key, value in changes.items():
+        right = isinstance(value, str) if key == "provider" else _is_amount(value)
+        if key not in _FIGURES or not right:
+            raise SettingsError(
+                f"The price of {name!r} has a wrong entry {key!r} = {value!r}; "
+                f"use one of {', '.join(sorted(_FIGURES))} with an amount in dollars per million."
+            )
+    if price.guessed and price.input > 0 and "input" in changes:
+        # Figures of another model say nothing about this one's; their proportions are common.
+        factor = changes["input"] / price.input
+        price = replace(price, **{kind: getattr(price, kind) * factor for kind in _AMOUNTS})
+    return replace(price, **{**changes, "model": name, "guessed": False})
+
+
+def _is_amount(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and value >= 0
+
+
+@cache
+def _table() -> tuple[dict[str, Price], Price]:
+    """The newest row of each model, and the fallback row."""
+    priced = [_price(row) for row in model_table()[0] if row.prices]
+    rows = {price.model: price for price in sorted(priced, key=lambda price: price.since)}
+    return rows, replace(rows.pop("fallback"), guessed=True)
+
+
+def _price(row: ModelRow) -> Price:
+    since, *dollars, long = row.prices
+    above, times_in, times_out = (0, 1.0, 1.0) if long == "-" else long.split(":")
+    return Price(
+        row.name,
+        row.provider,
+        since,
+        *map(float, dollars),
+        min_cacheable=capabilities(row.name).min_cacheable,
+        long_above=int(above),
+        long_input=float(times_in),
+        long_output=float(times_out),
+    )
+
+
+def checked_on() -> str:
+    """The day on which the table was last compared with the providers' pages."""
+    return model_table()[1]
+
+
+# ---- the ledger
 
 MOST = 1e9  # dollars that one call can't cost
 
@@ -215,141 +380,3 @@ class _Sum:
 
 
 _KINDS = tuple(Usage().to_json())  # in the order of Usage
-
-
-# ---- what a call used, as providers report it
-
-
-def anthropic_usage(value: object) -> Usage | None:
-    """Usage as Anthropic's API reports it."""
-    usage = as_object(value)
-    if not usage:
-        return None
-    detail = as_object(usage.get("cache_creation"))
-    return Usage(
-        count(usage.get("input_tokens")),
-        count(usage.get("output_tokens")),
-        count(usage.get("cache_read_input_tokens")),
-        count(usage.get("cache_creation_input_tokens")),
-        count(detail.get("ephemeral_1h_input_tokens")),
-    )
-
-
-def openai_usage(value: object) -> Usage | None:
-    """Usage as OpenAI's two APIs report it: the prompt's count includes what was cached. Routers
-    that speak for Anthropic report in the same form, what was written to the cache besides.
-    """
-    usage = as_object(value)
-    if not usage:
-        return None
-    prompt = count(usage.get("prompt_tokens", usage.get("input_tokens")))
-    detail = as_object(usage.get("prompt_tokens_details", usage.get("input_tokens_details")))
-    written = (
-        count(detail.get("cache_write_tokens"))
-        or count(detail.get("cache_creation_tokens"))
-        or count(usage.get("cache_creation_input_tokens"))
-    )
-    read = min(prompt, count(detail.get("cached_tokens")))
-    write = min(prompt - read, written)
-    output = count(usage.get("completion_tokens", usage.get("output_tokens")))
-    return Usage(prompt - read - write, output, read, write)
-
-
-def count(value: object) -> int:
-    right = isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 10**12
-    return value if right and isinstance(value, int) else 0
-
-
-def gemini_usage(value: object) -> Usage | None:
-    """Usage as Google's API reports it: the prompt's count includes what was cached, thoughts are
-    counted apart from the answer."""
-    usage = as_object(value)
-    if not usage:
-        return None
-    prompt = count(usage.get("promptTokenCount"))
-    read = min(prompt, count(usage.get("cachedContentTokenCount")))
-    thought = count(usage.get("thoughtsTokenCount"))
-    return Usage(prompt - read, count(usage.get("candidatesTokenCount")) + thought, read)
-
-
-# ---- and from a copy of its answer; never raises: what can't be read is not known
-
-_TOLD = b"usage"  # `usage` and `usageMetadata`: nothing else is looked at
-_LONGEST = 64 * 2**20  # bytes of a line, or of an answer in one piece
-
-
-class Tee:
-    """The events of a stream, or the one value of an answer, that tell of usage."""
-
-    def __init__(self, kind: str, encoding: str) -> None:
-        self.told: list[Json] = []
-        self._streams = "event-stream" in kind
-        self._pieces: list[bytes] = []
-        self._held = 0
-        packed = encoding not in ("", "identity")
-        self._unpacked = _unpacker(encoding) if packed else None
-        self._blind = packed and self._unpacked is None
-
-    def take(self, data: bytes) -> None:
-        if self._blind:
-            return
-        try:
-            if self._unpacked is not None:
-                data = self._unpacked(data)
-            self._read(data)
-        except Exception:  # noqa: BLE001 - it is only a copy
-            self._blind = True
-
-    def _read(self, data: bytes) -> None:
-        if self._streams and (end := data.rfind(b"\n") + 1):
-            first = data.find(b"\n")
-            self._line(b"".join([*self._pieces, data[:first]]))
-            if data.find(_TOLD, first, end) >= 0:  # most pieces tell nothing, and are not copied
-                for line in data[first:end].split(b"\n"):
-                    self._line(line)
-            self._pieces, self._held = [], 0
-            data = data[end:]
-        self._held += len(data)
-        if self._held > _LONGEST:
-            self._blind = True
-        else:
-            self._pieces.append(bytes(data))
-
-    def _line(self, line: bytes) -> None:
-        if _TOLD in line and line.startswith(b"data:"):
-            self._value(line[5:])
-
-    def _value(self, data: bytes) -> None:
-        with suppress(msgspec.MsgspecError, UnicodeDecodeError):
-            value: object = msgspec.json.decode(data)
-            # Some answers to a plain request are lists of what a stream would have said.
-            self.told += dicts(as_list(value) or [value])
-
-    def end(self) -> Iterator[Json]:
-        """Nothing more comes."""
-        if not self._blind:
-            rest = b"".join(self._pieces)
-            self._pieces = []
-            if self._streams:
-                self._line(rest)
-            elif _TOLD in rest:
-                self._value(rest)
-        yield from self.told
-
-
-def _unpacker(encoding: str) -> Callable[[bytes], bytes] | None:
-    """Piece by piece; None for what nobody here can unpack."""
-    if encoding in ("gzip", "x-gzip", "deflate"):
-        import zlib
-
-        return zlib.decompressobj(47).decompress  # either of the two
-    with suppress(ImportError):
-        if encoding == "zstd":
-            from zstandard import ZstdDecompressor
-
-            return ZstdDecompressor().decompressobj().decompress
-        if encoding == "br":
-            import brotli
-
-            return cast("Any", brotli).Decompressor().process
-    return None

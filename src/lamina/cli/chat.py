@@ -22,7 +22,7 @@ from lamina.config.table import NO_MODEL
 from lamina.errors import LaminaError, UsageError
 from lamina.events import Event, ToolFinished
 from lamina.ledger import log
-from lamina.ledger.places import failing_as
+from lamina.machine import failing_as
 from lamina.session import Reply, Session
 
 EXAMPLES = """

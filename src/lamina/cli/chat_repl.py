@@ -53,7 +53,7 @@ from lamina.config.table import NO_MODEL
 from lamina.errors import LaminaError
 from lamina.events import Event, LayerActed, PermissionRefused, TextDelta, ToolFinished, ToolStarted
 from lamina.layers import dream
-from lamina.ledger.places import private_folder
+from lamina.machine import private_folder
 from lamina.memory import team_news
 from lamina.messages import dicts, text_of
 from lamina.session import Session

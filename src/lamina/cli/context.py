@@ -12,14 +12,13 @@ from typing import Any
 
 from lamina.cache import lifetime
 from lamina.cache.account import LIFE, LONG_LIFE, SHORT_LIFE, Account, keep_warm_after, rates
-from lamina.cache.prices import money_text
+from lamina.cache.spend import money_text
 from lamina.cli import terminal
 from lamina.cli.options import config_of, flag, optional
 from lamina.cli.sessions import choose, find
 from lamina.cli.terminal import columns, fitted, harmless, out, plural, style, width, wrapped
 from lamina.cli.transcript import Call, requests_of
-from lamina.config import Config
-from lamina.flags import Flags
+from lamina.config import Config, Flags
 from lamina.ledger import log, tokens
 from lamina.ledger.record import Ledger
 from lamina.ledger.tokens import Window, capabilities, window_of

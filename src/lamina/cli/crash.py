@@ -33,7 +33,7 @@ def record(error: BaseException, words: Sequence[str]) -> str:
             *traceback.format_exception(error),
         ]
     )
-    from lamina.ledger.places import write_private
+    from lamina.machine import write_private
 
     for folder in _folders(words):
         path = folder / name

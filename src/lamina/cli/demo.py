@@ -40,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     import anyio
 
-    from lamina.ledger.places import failing_as
+    from lamina.machine import failing_as
 
     if args.keep and Path(args.keep).exists() and any(Path(args.keep).iterdir()):
         raise UsageError(f"{args.keep} exists already and is not empty. Name a new folder.")
@@ -174,8 +174,7 @@ class _Life:
     # ---- what it comes to
 
     def _summary(self, kept: list[str], dreamt: dict[str, Any]) -> dict[str, Any]:
-        from lamina.cache.prices import cost, price_of
-        from lamina.cache.spend import Spend, grouped
+        from lamina.cache.spend import Spend, cost, grouped, price_of
         from lamina.events import LayerActed, MemoryRecalled
         from lamina.messages import Usage
 

@@ -24,18 +24,18 @@ from pathlib import Path
 from typing import Literal
 
 from lamina.cache import lifetime
-from lamina.cache.prices import money_text
-from lamina.cache.spend import Spend
+from lamina.cache.spend import Spend, money_text
 from lamina.cli.dream import has_timer
 from lamina.cli.memory import open_store
 from lamina.cli.options import config_of, flag
 from lamina.cli.terminal import colours, note, out, out_json, out_result, style, width, wrapped
 from lamina.config import KEYS, Config, defaults, find_home
 from lamina.errors import LaminaError, UsageError
-from lamina.layers.dream.record import days_waiting
+from lamina.layers.dream import days_waiting
 from lamina.local import embedder
+from lamina.machine import SystemClock
 from lamina.memory import place_of
-from lamina.ports import Clock, SystemClock
+from lamina.ports import Clock
 from lamina.tools import grep
 from lamina.tools.sandbox import available
 from lamina.wiring import open_model

@@ -29,11 +29,11 @@ from lamina.config import Config
 from lamina.errors import LaminaError, UsageError
 from lamina.events import DreamChanged, Emit, Event, Warned
 from lamina.layers import dream
-from lamina.layers.dream import lock
-from lamina.layers.dream.lock import NAME, last_dream, repair
+from lamina.layers.dream import LOCK, last_dream, repair
 from lamina.layers.dream.record import DreamRecord, last_change, take_back
-from lamina.ledger.places import failing_as, project_folder, slug
+from lamina.ledger.places import project_folder, slug
 from lamina.ledger.record import Ledger
+from lamina.machine import failing_as
 from lamina.messages import as_list
 from lamina.ports import MemoryStore
 from lamina.state import State
@@ -123,8 +123,8 @@ def _not_due(config: Config) -> str:
     from lamina.cli.memory import open_store
 
     with open_store(config) as store:
-        repair(store.directory / NAME)
-        since = time.time() - last_dream(store.directory / NAME)
+        repair(store.directory / LOCK)
+        since = time.time() - last_dream(store.directory / LOCK)
     hours = config.float("dream.hours")
     if not 0 <= since < hours * 3600:
         return ""
@@ -241,7 +241,7 @@ def _log(args: argparse.Namespace, store: MemoryStore) -> None:
 def running(store: MemoryStore) -> list[str]:
     """What a running dream does, line by line; none where nobody dreams."""
     status = DreamRecord(store.state).status()
-    if status.get("status") != "running" or not lock.is_held(store.directory / lock.NAME):
+    if status.get("status") != "running" or not dream.is_held(store.directory / LOCK):
         return []
     words = harmless(f"{status['phase']} · {status['step']} · {status['text']}")
     tools, files = plural(status["tools"], "tool call"), plural(len(status["files"]), "file")

@@ -20,7 +20,7 @@ from lamina.cli.options import add_verb, command, flag, hint
 from lamina.cli.terminal import harmless, note, out_decisions, out_json, out_result, plural
 from lamina.config import Config
 from lamina.errors import GateRefused, InboxFull, LaminaError, SaidAlready, UsageError
-from lamina.ledger.places import failing_as
+from lamina.machine import failing_as
 from lamina.memories import MEMORY_TYPES, QUOTED, MemoryType, Proposal
 from lamina.messages import as_list, as_object
 from lamina.ports import MemoryStore

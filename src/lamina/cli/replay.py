@@ -17,13 +17,13 @@ from dataclasses import replace
 from pathlib import Path, PurePath
 from tempfile import TemporaryDirectory
 
-from lamina.cache.prices import money_text
+from lamina.cache.spend import money_text
 from lamina.cli import terminal
 from lamina.cli.options import config_of, flag, hint, option
 from lamina.cli.terminal import StatusLine, harmless, note, one_line, plural, style, width, wrapped
 from lamina.config import Config
 from lamina.errors import LaminaError, TranscriptError, UsageError
-from lamina.ledger.places import failing_as
+from lamina.machine import failing_as
 from lamina.replay.charts import layer_name, tokens_text
 from lamina.replay.recording import Recording
 from lamina.replay.results import PolicyResult, ReplayResult, compared_with, merged, report_json

@@ -17,7 +17,7 @@ from lamina.config import BY_NAME, MANAGED, SETTINGS, Config, Setting, absolute,
 from lamina.config.layers import Source, SourceKind, accept, known, parsed, read_small
 from lamina.config.load import settings_files
 from lamina.errors import SettingsError, StorageError, UsageError
-from lamina.ledger.places import failing_as, make_private, replace_file
+from lamina.machine import failing_as, make_private, replace_file
 
 EXAMPLES = """
 lamina settings                          every setting and its value

@@ -11,8 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 
-from lamina.cache.prices import money_text, price_of
-from lamina.cache.spend import Group, Spend, grouped
+from lamina.cache.spend import Group, Spend, grouped, money_text, price_of
 from lamina.cli.options import config_of, flag
 from lamina.cli.terminal import fitted, harmless, note, out, out_json, out_wrapped, picked, plural
 from lamina.config import Config

@@ -12,7 +12,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, cast
 
-from lamina.cache.prices import cost, price_of
+from lamina.cache.spend import cost, price_of
 from lamina.cli.terminal import harmless, out, plural, style
 from lamina.errors import UsageError
 from lamina.ledger import log

@@ -1,6 +1,7 @@
 """Config: all settings of one project, each resolved to the value of the strongest source and with
-that source named; and `load`, which reads them. Besides flags.py nothing else reads settings files
-or the environment. Providers' keys are read here too, and never shown.
+that source named; Flags, those of one session, as its ledger records them; and `load`, which reads
+settings. Besides flags.py nothing else reads settings files or the environment. Providers' keys are
+read here too, and never shown.
 """
 
 from __future__ import annotations
@@ -25,9 +26,10 @@ from lamina.config.layers import (
     override_layer,
     toml_layer,
 )
-from lamina.config.setting import FALSE, Kind, Setting, Value
+from lamina.config.setting import FALSE, BadValue, Kind, Setting, Value
 from lamina.config.table import BY_NAME, KEYS, MODELS_BY_KEY, NO_MODEL, SETTINGS
 from lamina.errors import SettingsError, UsageError
+from lamina.messages import as_object
 
 MANAGED = Path("/etc/lamina/settings.toml")
 CLAUDE_MANAGED = Path("/etc/claude-code/managed-settings.json")
@@ -114,6 +116,51 @@ class Config:
         if setting.kind != kind:
             raise TypeError(f"{name} is a {setting.kind}, not a {kind}")
         return self._values[name][0]
+
+
+FLAGS: Mapping[str, Setting] = MappingProxyType(
+    {setting.flag: setting for setting in SETTINGS if setting.flag}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Flags:
+    """All flags of one session, as they were at its opening."""
+
+    values: Mapping[str, Value]
+    sources: Mapping[str, str] = field(default_factory=dict[str, str])
+    problems: tuple[str, ...] = ()  # what the provider got wrong; the settings' value was taken
+
+    def on(self, mechanism: str) -> bool:
+        """Is the mechanism switched on? Its name is the row's `flag` in the table of settings."""
+        value = self.values[mechanism]
+        if not isinstance(value, bool):
+            raise TypeError(f"{mechanism} is a value, not a switch")
+        return value
+
+    def value(self, name: str) -> Value:
+        return self.values[name]
+
+    def to_json(self) -> dict[str, Any]:
+        return {"values": dict(self.values), "sources": dict(self.sources)}
+
+    @classmethod
+    def from_json(cls, recorded: Mapping[str, Any]) -> Flags:
+        """Flags as a ledger recorded them; what it does not know, or not validly, is the default."""
+        values, sources = as_object(recorded.get("values")), as_object(recorded.get("sources"))
+        return cls(
+            MappingProxyType(
+                {name: _recorded(row, values.get(name)) for name, row in FLAGS.items()}
+            ),
+            MappingProxyType({name: str(sources.get(name, "default")) for name in FLAGS}),
+        )
+
+
+def _recorded(setting: Setting, value: object) -> Value:
+    try:
+        return setting.checked(value)
+    except BadValue:
+        return setting.default
 
 
 def load(

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from math import inf
 from typing import Any, Literal, TypeAlias, cast
 
+from lamina.messages import HOOKS
+
 Kind = Literal["str", "int", "float", "bool", "strings", "table"]
 Value: TypeAlias = Any  # what the setting's kind says, checked
 
@@ -154,13 +156,6 @@ def _json(text: str) -> object:
 def _shown(value: object) -> str:
     text = json.dumps(value, default=str, ensure_ascii=False)
     return text if len(text) <= 60 else text[:57] + "…"
-
-
-# As in `ports.HookName`; importing the ports for it would slow every hook's start.
-HOOKS = (
-    *("SessionStart", "UserPromptSubmit", "PreToolUse", "PostToolUse", "PreCompact", "PostCompact"),
-    *("Stop", "SessionEnd"),
-)
 
 
 def figures(

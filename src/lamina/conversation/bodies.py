@@ -12,7 +12,7 @@ from typing import Any, cast
 
 import msgspec
 
-from lamina.cache.spend import anthropic_usage, count, gemini_usage, openai_usage
+from lamina.cache.usage import anthropic_usage, count, gemini_usage, openai_usage
 from lamina.conversation.kept import Asked, Changes
 from lamina.conversation.lineage import digest_of, linked
 from lamina.ledger import tokens

@@ -20,12 +20,11 @@ import msgspec
 from lamina import flags as flag_reader
 from lamina.cache.account import LIFE
 from lamina.cache.spend import Spend
-from lamina.config import Config
+from lamina.config import Config, Flags
 from lamina.conversation.lineage import Lineages, branch
 from lamina.conversation.thread import NO_RESULT, Conversation, Place, UnaskedModel
 from lamina.errors import LaminaError, LedgerError, SessionBusy, UsageError
 from lamina.events import CacheBroke, Event, LayerFailed, Warned, quiet
-from lamina.flags import Flags
 from lamina.layers import extraction, notes, pauses, recall
 from lamina.ledger import edits, spans
 from lamina.ledger.log import PARENT, LogFile, encode

@@ -17,7 +17,7 @@ from typing import cast
 
 import msgspec
 
-from lamina.ledger.places import open_to_append
+from lamina.machine import open_to_append
 from lamina.messages import Json, as_list, as_object, blocks_of, dicts
 
 _MOST = 5_000  # beginnings in memory; older ones are looked up in the file

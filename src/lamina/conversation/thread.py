@@ -11,16 +11,15 @@ from pathlib import Path
 
 from lamina import turn
 from lamina.cache.spend import Spend
-from lamina.config import Config
+from lamina.config import Config, Flags
 from lamina.conversation.entries import entries_of
 from lamina.errors import ModelConfigError
 from lamina.events import CacheBroke, Emit, quiet
-from lamina.flags import Flags
 from lamina.layers import notes
 from lamina.ledger import edits
 from lamina.ledger.record import Ledger
 from lamina.messages import Block, Json, Message, Origin, Request, Response, Usage
-from lamina.ports import Background, Capabilities, Decision, Model, NoHooks, ToolContext
+from lamina.ports import Background, Capabilities, Decision, Model, ToolContext
 from lamina.state import Deps, State
 from lamina.steps import close_calls
 from lamina.tools.registry import Toolbox, builtin_tools
@@ -96,7 +95,7 @@ class Conversation:
             flags=flags,
             model=model,
             toolbox=Toolbox(builtin_tools()) if toolbox is None else toolbox,
-            hooks=NoHooks(),
+            hooks=None,
             clock=self.clock,
             spend=spend or Spend(folder / "spend"),
             folder=folder,

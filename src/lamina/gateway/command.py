@@ -14,11 +14,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from lamina.cache.prices import money_text
+from lamina.cache.spend import money_text
 from lamina.cli.options import config_of, port
 from lamina.cli.terminal import note, out, out_json, plural
 from lamina.errors import LaminaError, UsageError, installing
-from lamina.ledger.places import find_project_folder, make_private, project_folder, write_private
+from lamina.ledger.places import find_project_folder, project_folder
+from lamina.machine import make_private, write_private
 
 if TYPE_CHECKING:
     from lamina.config import Config

@@ -20,14 +20,15 @@ from msgspec.structs import replace as struct_with
 
 from lamina.cache import lifetime
 from lamina.cache.guard import DROP_SHARE, DROP_TOKENS
-from lamina.cache.prices import cost, price_of
 from lamina.cache.simulate import Paid, Paper, Sent
-from lamina.cache.spend import Tee
+from lamina.cache.spend import cost, price_of
+from lamina.cache.usage import Tee
 from lamina.conversation.bodies import ANTHROPIC, Form, form_of
 from lamina.conversation.kept import Asked, Changes, Conversations
 from lamina.conversation.reading import Reader
 from lamina.layers import pauses
-from lamina.ledger.places import RESULTS, scratch_folder
+from lamina.ledger.places import RESULTS
+from lamina.machine import scratch_folder
 from lamina.messages import Json, Usage, as_object, blocks_of
 
 if TYPE_CHECKING:

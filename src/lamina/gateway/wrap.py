@@ -47,8 +47,7 @@ def run(args: argparse.Namespace) -> int:
             f"{args.client} is not one of {', '.join(CLIENTS)}; for others, start `lamina gateway` "
             "and give them its address."
         )
-    program = shutil.which(str(args.client))
-    if program is None:
+    if (program := shutil.which(str(args.client))) is None:
         raise UsageError(f"{args.client} is not installed, or not on your PATH.")
     config = config_of(args)
     found = Setting(args.behind, dict(os.environ), config.project, upstream=args.upstream)
@@ -80,8 +79,7 @@ def _way_back(config: Config, folder: str) -> Back:
 def _wrapped(gateway: Gateway, launch: Launch, command: list[str], back: Back | None) -> int:
     gateway.start()
     program, *rest = command
-    own = launch.environment(gateway.url, back)
-    env = {**os.environ, **kept_off_proxies(os.environ), **own}
+    env = {**os.environ, **kept_off_proxies(os.environ), **launch.environment(gateway.url, back)}
     try:
         child = subprocess.Popen([program, *launch.arguments(gateway.url, back), *rest], env=env)
         for name in (signal.SIGTERM, signal.SIGHUP):

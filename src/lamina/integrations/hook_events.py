@@ -14,7 +14,7 @@ from typing import Any, Self
 from lamina.errors import LaminaError
 from lamina.integrations import hook, typed_prompts
 from lamina.integrations.library import Memory, linked_from
-from lamina.ledger.places import read_json, write_private
+from lamina.machine import read_json, write_private
 from lamina.memory import sync_team
 from lamina.messages import as_object
 from lamina.recall.memory_index import MemoryIndex

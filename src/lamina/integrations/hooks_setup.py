@@ -29,13 +29,7 @@ from lamina.cli.options import command as hint
 from lamina.cli.terminal import harmless, note, out, out_json, print_diff
 from lamina.errors import LaminaError, UsageError
 from lamina.integrations.hook import CLIENTS, LOG
-from lamina.ledger.places import (
-    failing_as,
-    private_folder,
-    read_json,
-    replace_file,
-    write_private,
-)
+from lamina.machine import failing_as, private_folder, read_json, replace_file, write_private
 from lamina.messages import Json, as_list, as_object
 
 EXAMPLES = """

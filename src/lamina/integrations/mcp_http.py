@@ -22,7 +22,7 @@ from lamina.config import Config
 from lamina.errors import LaminaError, UsageError, installing
 from lamina.integrations.mcp_calls import Calls
 from lamina.integrations.mcp_stdio import INSTRUCTIONS, TOOLS, unknown_tool, why_wrong
-from lamina.ledger.places import private_folder, write_private
+from lamina.machine import private_folder, write_private
 from lamina.messages import as_object
 
 TOKEN = "mcp-token"  # noqa: S105 - the name of the file that holds it

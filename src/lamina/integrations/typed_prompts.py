@@ -16,6 +16,7 @@ from lamina.config import Config
 from lamina.ledger import places
 from lamina.ledger.edits import message
 from lamina.ledger.log import LogFile, encode, read
+from lamina.machine import private_folder, write_private
 from lamina.memory import canonical_root
 from lamina.messages import Json
 
@@ -40,7 +41,7 @@ def file_of(config: Config, client: str, session: str) -> Path:
 def record(config: Config, client: str, session: str, said: str, now: float) -> None:
     """Keep what the person typed."""
     places.project_folder(config.own_home, canonical_root(config.project))
-    places.private_folder(folder_of(config))
+    private_folder(folder_of(config))
     when = datetime.fromtimestamp(now, UTC).isoformat()
     entry = message("user", said, "typed", uuid=str(uuid4()), ts=when)
     log, _ = LogFile.open(file_of(config, client, session))
@@ -79,7 +80,7 @@ def since_last_look(config: Config, client: str, session: str) -> tuple[str, Seq
 
 def mark_looked(config: Config, client: str, session: str) -> None:
     file = file_of(config, client, session)
-    places.write_private(file.with_suffix(".looked"), str(len(_entries(file))).encode())
+    write_private(file.with_suffix(".looked"), str(len(_entries(file))).encode())
 
 
 def _entries(file: Path) -> Sequence[Json]:

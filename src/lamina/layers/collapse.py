@@ -25,8 +25,6 @@ MARK_TOKENS = 20  # of the line that says what a fold is
 
 def act(state: State) -> None:
     """Stage from 70% of the effective window on, commit from 90% on."""
-    if not state.served or not state.flags.on("collapse"):
-        return
     share = 100 * state.ledger.tokens() / state.window.effective
     if share >= state.config.float("collapse.stage_percent"):
         stage(state)

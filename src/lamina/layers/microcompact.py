@@ -14,15 +14,16 @@ from collections.abc import Callable, Sequence
 from itertools import islice
 from typing import Any, cast
 
+from lamina.config import Flags
 from lamina.events import LayerActed
-from lamina.flags import Flags
 from lamina.ledger import edits
-from lamina.ledger.places import RESULTS, write_private
+from lamina.ledger.places import RESULTS
 from lamina.ledger.record import Ledger
 from lamina.ledger.spans import whole_text
 from lamina.ledger.tokens import Window
 from lamina.ledger.view import Row
-from lamina.messages import Block, Json, Response, as_list, as_object, dicts
+from lamina.machine import write_private
+from lamina.messages import Block, Json, as_list, as_object, dicts
 from lamina.ports import Capabilities, ToolSpec
 from lamina.state import OldResults, State
 
@@ -39,7 +40,7 @@ CLEARABLE = frozenset({"Read", "Bash", "Grep", "Glob", "WebSearch", "WebFetch", 
 
 def act(state: State) -> None:
     """Clear by time first; if that acted, nothing else does in this round."""
-    if not state.served or (state.shared_blocks and state.turn == 1 and not state.calls):
+    if state.shared_blocks and state.turn == 1 and not state.calls:
         return  # the first request of a fork begins with what its parent sent, to the byte
     if state.flags.on("time_clearing") and (gap := _cold_for(state)):
         keep: int = state.flags.value("microcompact.keep")
@@ -248,15 +249,12 @@ def _delete_from_cache(state: State) -> None:
     state.emit(LayerActed(LAYER, what, saved, len(gone)))
 
 
-def request_parts(state: State) -> dict[str, Any]:
-    """What the request says beside the view: deletions for the cached prefix. A result that a
-    compaction took out of the view is no longer there to be deleted.
-    """
-    if state.purpose != "main" or not state.capabilities.cache_edits:
-        return {}
-    deleted: list[str] = state.ledger.state("cache_edits", [])
+def deletions(state: State) -> tuple[str, ...]:
+    """What a request deletes from the cached prefix. A result that a compaction took out of the view
+    is no longer there to be deleted."""
+    deleted: list[str] = state.ledger.state("cache_edits", []) if state.purpose == "main" else []
     there = {row.block.get("tool_use_id") for row in state.ledger.projection.rows if deleted}
-    return {"cache_deletions": tuple(name for name in deleted if name in there)}
+    return tuple(name for name in deleted if name in there)
 
 
 # ---- L2.3
@@ -292,12 +290,11 @@ def api_management(
     return {"context_management": {"edits": rules}}
 
 
-def book_cleared(state: State, response: Response) -> None:
+def book_cleared(state: State, report: Any) -> None:
     """What the server says it cleared: a registered break and an event, never an edit. It gets the
     whole history each time and may tell of the same clearing with each answer: only what it
     cleared beyond its last report is new."""
-    report: Any = response.extra.get("context_management")
-    if state.purpose != "main" or not isinstance(report, dict):
+    if not isinstance(report, dict):
         return
     told: dict[str, list[int]] = state.ledger.state(REPORTED, {})
     now: dict[str, list[int]] = {}

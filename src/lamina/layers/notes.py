@@ -17,8 +17,9 @@ from lamina import prompts
 from lamina.errors import StorageError
 from lamina.events import LayerActed, Warned
 from lamina.ledger import edits
-from lamina.ledger.places import NOTES, write_private
+from lamina.ledger.places import NOTES
 from lamina.local import summariser
+from lamina.machine import write_private
 from lamina.messages import Json, Response, as_object
 from lamina.ports import Decision, Fork
 from lamina.state import State

@@ -14,8 +14,7 @@ from typing import Any
 
 from lamina.cache.account import ASIDE, LIFE, LONG_LIFE, MARGIN, SHORT_LIFE, keep_warm_after
 from lamina.cache.lifetime import asked_again
-from lamina.cache.prices import price_of
-from lamina.cache.spend import Spend
+from lamina.cache.spend import Spend, price_of
 from lamina.errors import ModelError
 from lamina.events import LayerActed, quiet
 from lamina.layers import extraction
@@ -36,8 +35,7 @@ _BEGINS = 5.0  # seconds in which a run that was begun has charged its price; se
 
 
 def after_turn(state: State) -> None:
-    """Extract what is due, and wait for a pause in which there is more to do. Never waits itself."""
-    extraction.after_turn(state)
+    """Wait for a pause in which there is something to do. Never waits itself."""
     if state.forked or state.purpose != "main":
         return
     if next_at(state, waits=_waits(state)) is not None:
@@ -46,8 +44,7 @@ def after_turn(state: State) -> None:
 
 def choose_life(state: State) -> None:
     """Where the whole prompt is written anew anyway: for how long, by the pauses so far."""
-    account = state.balance() if state.served else None
-    able, now = state.capabilities, state.deps.clock.now()
+    account, able, now = state.balance(), state.capabilities, state.deps.clock.now()
     if account is None:
         return
     if able.cache_choice != "all" and state.ledger.state(LIFE):
@@ -66,11 +63,6 @@ def choose_life(state: State) -> None:
         state.ledger.append(edits.state(LIFE, life))
         what = "an hour" if life > SHORT_LIFE else "five minutes"
         state.emit(LayerActed(LAYER, f"from now on the provider's cache lives for {what}"))
-
-
-def over(state: State) -> None:
-    """The user leaves: nothing is kept for him."""
-    state.background.cancel(TASK)
 
 
 def next_at(state: State, *, waits: bool) -> float | None:

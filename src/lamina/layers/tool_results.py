@@ -23,8 +23,9 @@ from lamina.errors import StorageError
 from lamina.events import LayerActed, Warned
 from lamina.ledger import edits
 from lamina.ledger.folding import Folding, foldable_text, label_of, said_in, with_text
-from lamina.ledger.places import RESULTS, write_private
+from lamina.ledger.places import RESULTS
 from lamina.ledger.view import Row
+from lamina.machine import write_private
 from lamina.messages import Block, Json, as_list, as_object, dicts, text_of, tool_result
 from lamina.state import FoldedView, MovedResult, State
 
@@ -54,8 +55,6 @@ class _Result:
 
 def fold(state: State) -> None:
     """Fold what is new into what the view says already."""
-    if not state.served or not state.flags.on(FOLDS):
-        return
     entries, projection = state.ledger.entries, state.ledger.projection
     view, fresh, least = state.folding, state.ledger.seen + 1, state.flags.value("folds.least")
     if view is None and not _worth_reading(projection.rows_of(fresh, len(entries)), least):
@@ -146,7 +145,7 @@ def _note_shown(view: FoldedView, key: tuple[int, int], block: Block, entry: Jso
 
 def act(state: State) -> None:
     """Move what is over its tool's threshold, then the largest until each message fits."""
-    while state.flags.on("tool_results") and _moved_some(state):
+    while _moved_some(state):
         pass  # what leant on a moved result is whole again, and may be too long now
 
 

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
-from lamina.ledger import Shared
+from lamina.ledger.edits import Shared
 from lamina.messages import Block, Json, Message, Request
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from typing import Any, cast
 import msgspec
 
 from lamina.errors import LedgerError, SessionBusy
-from lamina.ledger.places import failing_as, open_to_append
+from lamina.machine import failing_as, open_to_append
 from lamina.messages import Json
 
 CARD = "agent"  # state entry: what is known of the agent whose ledger this is
@@ -43,7 +43,6 @@ class Problem:
     offset: int
     length: int
     reason: str
-    torn: bool = False  # it is the last line and has no end
     known: bool = False  # a later `repair` entry names it
 
     def __str__(self) -> str:
@@ -109,8 +108,7 @@ def _read(fd: int) -> Reading:
             if entry is not None:
                 entries.append(entry)
             elif reason:
-                torn = end == size and not ends_whole
-                problems.append(Problem(number, start, end - start, reason, torn=torn))
+                problems.append(Problem(number, start, end - start, reason))
     _give_to_parents(entries)
     return Reading(entries, _mark_known(problems, entries), size, ends_whole)
 

@@ -13,15 +13,11 @@ import hashlib
 import json
 import os
 import re
-import stat
-import time
-from collections.abc import Generator
 from pathlib import Path
-from typing import TypeVar
 
-from lamina.errors import LaminaError, StorageError
+from lamina.errors import StorageError
+from lamina.machine import failing_as, make_private, open_private
 
-T = TypeVar("T")
 LONGEST_SLUG = 200
 RECORD = "project.json"
 RESULTS = "tool-results"  # folder of a session to which layer 1 moves results
@@ -80,138 +76,6 @@ def known_projects(home: Path) -> list[str]:
         with contextlib.suppress(StorageError):
             found.update(filter(None, [_owner(folder)]))
     return sorted(found)
-
-
-def make_private(folder: Path) -> None:
-    """Make a directory and its missing parents, readable by the owner alone."""
-    try:
-        private_folder(folder)
-    except NotADirectoryError as error:
-        raise StorageError(f"{folder} is not a directory. Move it away.") from error
-    except OSError as error:
-        raise StorageError(
-            f"Can't make {folder}: {error.strerror}. Check the folder's permissions, or choose"
-            " another with --home."
-        ) from error
-
-
-def private_folder(folder: Path) -> None:
-    """The same for callers that tell of a failure in their own words: `mkdir` with parents gives its
-    mode to the last folder alone."""
-    if os.path.isdir(folder):
-        return
-    missing = [folder, *(parent for parent in folder.parents if not os.path.lexists(parent))]
-    for directory in reversed(missing):
-        with contextlib.suppress(FileExistsError):
-            directory.mkdir(mode=0o700)
-    if not os.path.isdir(folder):
-        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(folder))
-
-
-@contextlib.contextmanager
-def failing_as(kind: type[LaminaError], what: str) -> Generator[None]:
-    """What the system refuses becomes one sentence: what can't be done, and why."""
-    try:
-        yield
-    except OSError as error:
-        raise kind(f"{what}: {error.strerror}.") from error
-
-
-def open_private(path: str | os.PathLike[str], flags: int) -> int:
-    """A descriptor of a file under the home. One that is made by it is its owner's alone, whatever the
-    umask; one that is there keeps its mode. Fits as `opener` of `open`."""
-    return os.open(path, flags | os.O_CLOEXEC, 0o600)
-
-
-def open_to_append(path: Path | str) -> tuple[int, bool]:
-    """A descriptor of such a file, to be read and added to, and whether it was made, with its folder
-    if need be: as a rule it is there, and nothing else is looked at."""
-    flags = os.O_RDWR | os.O_APPEND
-    try:
-        return open_private(path, flags), False
-    except FileNotFoundError:
-        private_folder(Path(path).parent)
-        return open_private(path, flags | os.O_CREAT), True
-
-
-def write_private(path: Path, data: bytes, *, lasting: bool = False, mode: int = 0o600) -> None:
-    """The file has all of it or is as it was. `lasting`: even if the power fails right afterwards."""
-    private_folder(path.parent)
-    plain_mode(path)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        with open(temporary, "wb", opener=open_private) as file:
-            if mode != 0o600:
-                os.fchmod(file.fileno(), mode)
-            file.write(data)
-            if lasting:
-                file.flush()
-                os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            temporary.unlink()
-        raise
-
-
-def read_json(path: Path, kind: type[T]) -> T | None:
-    """What a file of ours holds; None if it can't be read, or somebody else wrote it."""
-    import msgspec  # whoever only asks for a path does not wait for it
-
-    try:
-        return msgspec.json.decode(path.read_bytes(), type=kind)
-    except (OSError, ValueError):  # also what is no UTF-8
-        return None
-
-
-@contextlib.contextmanager
-def scratch_folder(name: str) -> Generator[Path]:
-    """A temporary folder of this process's own. Those of processes that were killed go first."""
-    import shutil  # whoever only asks for a path does not wait for these
-    import tempfile
-
-    with contextlib.ExitStack() as held:
-        for left in Path(tempfile.gettempdir()).glob(f"{name}-*"):
-            with contextlib.suppress(OSError), _locked(left):
-                if left.stat().st_uid == os.getuid() and left.stat().st_mtime < time.time() - 60:
-                    shutil.rmtree(left)
-        folder = Path(held.enter_context(tempfile.TemporaryDirectory(prefix=f"{name}-")))
-        held.enter_context(_locked(folder))
-        yield folder
-
-
-@contextlib.contextmanager
-def _locked(folder: Path) -> Generator[None]:
-    """Raises OSError: another process has it."""
-    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        yield
-    finally:
-        os.close(fd)
-
-
-def replace_file(path: Path, data: bytes | None) -> None:
-    """The same for a file of the user's, which keeps its mode and its links; None: it goes."""
-    real = Path(os.path.realpath(path))  # a link to a dotfiles folder stays a link
-    mode = plain_mode(real)
-    if data is None:
-        real.unlink()
-    else:
-        real.parent.mkdir(parents=True, exist_ok=True)
-        write_private(real, data, lasting=True, mode=0o600 if mode is None else mode)
-
-
-def plain_mode(path: Path) -> int | None:
-    """The mode of a file that is about to be replaced, None if there is none. OSError for a device, a
-    pipe or a socket: a rename would put a file in its place, for everybody on this machine."""
-    try:
-        mode = os.lstat(path).st_mode
-    except FileNotFoundError:
-        return None
-    if stat.S_ISREG(mode) or stat.S_ISLNK(mode) or stat.S_ISDIR(mode):
-        return stat.S_IMODE(mode)
-    raise OSError(errno.EINVAL, "it is a device, pipe or socket", str(path))
 
 
 def _owner(folder: Path) -> str | None:

@@ -19,9 +19,10 @@ from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 from lamina.errors import EditRefused, LedgerError
-from lamina.ledger import Places, Shared, edits, joining, log, tokens
-from lamina.ledger.places import failing_as, open_private, private_folder
+from lamina.ledger import edits, joining, log, tokens
+from lamina.ledger.edits import Places, Shared
 from lamina.ledger.view import Projection
+from lamina.machine import failing_as, open_private, private_folder
 from lamina.messages import (
     Block,
     Json,
@@ -151,6 +152,11 @@ class Ledger:
         """The last entry of a background job."""
         said = self._states.get("job:" + name)
         return None if said is None else said.entry
+
+    @property
+    def called(self) -> bool:
+        """Was any tool ever called?"""
+        return bool(self._ids)
 
     def knows_call(self, id_: str) -> bool:
         return id_ in self._ids

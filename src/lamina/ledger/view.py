@@ -13,7 +13,8 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from typing import cast
 
-from lamina.ledger import Places, Shared, tokens
+from lamina.ledger import tokens
+from lamina.ledger.edits import Places, Shared
 from lamina.ledger.joining import THINKING, Joiner
 from lamina.messages import Block, Json, Message, as_list, dicts
 

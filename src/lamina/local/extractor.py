@@ -7,20 +7,23 @@ no files, no clock, no network.
 
 from __future__ import annotations
 
-import hashlib
 import re
-from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, date, datetime
 from itertools import groupby
-from typing import Any, NamedTuple
+from typing import Any
 
-from lamina.local import finding
 from lamina.local.finders import (
+    ASKED,
     ASKS_FOR_HELP,
+    DATE,
     MYSELF,
     POLITE_ORDER,
+    RULE,
+    SECOND_STATEMENT,
+    TOLD,
+    Find,
     correction,
     date_that_matters,
     fitting,
@@ -28,19 +31,19 @@ from lamina.local.finders import (
     rule,
     telling,
     wish,
+    without_opener,
 )
 from lamina.local.finders import confirmation as confirmed
-from lamina.local.finding import Find
-from lamina.local.judge import anchored, completed, judged, may_last, opinion, weighed
-from lamina.memories import MEMORY_TYPES, Evidence, MemoryType, Proposal
+from lamina.local.judge import anchored, completed, judged, opinion, weighed
+from lamina.memories import Evidence, MemoryType, Proposal
 from lamina.memory import file_name, free_names
 from lamina.text.asks import classify, declines
 from lamina.text.cue_words import LANGUAGES, SARCASM, SECRET, Cues
 from lamina.text.dates import find_dates, with_absolute_dates
-from lamina.text.likeness import restated
 from lamina.text.lists import Listed, words
 from lamina.text.origins import asks_somebody
 from lamina.text.own_words import Sentence, typed_sentences, untyped_text
+from lamina.text.wording import content_stems
 
 
 def extract(
@@ -61,7 +64,7 @@ def extract(
     sentences = typed_sentences(messages, now, speaker=speaker)
     for _, group in groupby(sentences, key=lambda sentence: sentence.message):
         for find in _finds_in(list(group), foreign):
-            proposal = _proposal(find, session)
+            proposal = proposal_of(find, session)
             if speaker != "typed":
                 proposal = replace(proposal, evidence=())
             for path in free_names(proposal.path, proposal.body):
@@ -69,126 +72,6 @@ def extract(
                 if known.body == proposal.body:
                     break
     return list(proposals.values())
-
-
-# ---- what is said again and again
-
-_SESSIONS = 3  # in which it must have been said
-_SAME_MOMENT = 30.0  # seconds within which records of two kinds hold one and the same message
-
-
-class _Heard(NamedTuple):
-    session: str
-    message: list[Sentence]
-    place: int
-
-    @property
-    def sentence(self) -> Sentence:
-        return self.message[self.place]
-
-
-def said_again(
-    sessions: Mapping[str, Sequence[Mapping[str, Any]]], *, now: datetime
-) -> list[Proposal]:
-    """What the user typed in three or more sessions, in whatever words, and did not say otherwise since;
-    the evidence is the last time in each session, newest first. Messages are those of `extract`."""
-    heard = _heard(sessions, now)
-    same: list[set[int]] = [{number} for number in range(len(heard))]
-    against: defaultdict[int, list[int]] = defaultdict(list)
-    for one, other, alike in restated([one.sentence.text for one in heard]):
-        for first, second in ((one, other), (other, one)):
-            if alike:
-                same[first].add(second)
-            else:
-                against[first].append(second)
-    proposals: list[Proposal] = []
-    told: set[int] = set()
-    for centre in sorted(range(len(heard)), key=lambda number: (-len(same[number]), number)):
-        members = sorted(same[centre] - told, key=lambda number: heard[number].sentence.said)
-        if centre in told or len({heard[one].session for one in members}) < _SESSIONS:
-            continue
-        told.update(members)
-        finds = [find for one in members if (find := _lasting(heard[one]))]
-        since = heard[members[-1]].sentence.said
-        turned = any(
-            heard[other].sentence.said > since for one in members for other in against[one]
-        )
-        if 2 * len(finds) < len(members) or turned or _of_other_days(finds):
-            continue
-        last = {heard[one].session: heard[one] for one in members}
-        newest = sorted(last.values(), key=lambda one: one.sentence.said, reverse=True)
-        proposals.append(_candidate(finds[-1], newest))
-    return proposals
-
-
-def _heard(sessions: Mapping[str, Sequence[Mapping[str, Any]]], now: datetime) -> list[_Heard]:
-    """Typed sentences of all sessions. A message that records of two kinds hold (sessions in different
-    folders), or that a resumed session repeats with its time, was typed once."""
-    found: list[_Heard] = []
-    times: defaultdict[str, list[tuple[str, float]]] = defaultdict(list)
-    for session, messages in sessions.items():
-        sentences = typed_sentences(messages, now)
-        for _, group in groupby(sentences, key=lambda sentence: sentence.message):
-            message = list(group)
-            for place, sentence in enumerate(message):
-                at, known = sentence.said.timestamp(), times[sentence.text]
-                kind = session.rpartition("/")[0]
-                if any(
-                    at == other if kind == one else abs(at - other) < _SAME_MOMENT
-                    for one, other in known
-                ):
-                    continue
-                known.append((kind, at))
-                if not (sentence.material or sentence.document or _asks(sentence)):
-                    found.append(_Heard(session, message, place))
-    return found
-
-
-def _asks(sentence: Sentence) -> bool:
-    asked = LANGUAGES[sentence.lang].question.search(sentence.plain)
-    return bool(asked or classify(sentence.plain).asks) and not POLITE_ORDER.match(sentence.plain)
-
-
-def _lasting(one: _Heard) -> Find | None:
-    """What one of them says, if it may be worth keeping."""
-    sentence, rules = one.sentence, LANGUAGES[one.sentence.lang]
-    kind = classify(sentence.plain)
-    if kind.imagines or kind.confirms or kind.forgets or declines(sentence.plain):
-        return None
-    if SARCASM.search(sentence.plain) or SECRET.search(sentence.text):
-        return None
-    found = next(_finds_of(one.message, one.place), None)
-    if found is not None and found.because == (sentence,):
-        return found
-    return may_last(one.message, one.place, rules)
-
-
-def _of_other_days(finds: Sequence[Find]) -> bool:
-    """ "The release is tomorrow", said on three days, is said of three releases."""
-    dated = [(find.text, find.because[0].said.date()) for find in finds if find.type == "project"]
-    return len({tuple(hit.day for hit in find_dates(text, said)) for text, said in dated}) > 1
-
-
-def _candidate(find: Find, heard: Sequence[_Heard]) -> Proposal:
-    proposal = _proposal(find, heard[0].session)
-    evidence = [
-        Evidence(one.sentence.text.strip(), one.session, one.sentence.entry) for one in heard
-    ]
-    days = [f"{one.sentence.said:%Y-%m-%d}" for one in heard]
-    quotes = [
-        f"“{finding.shortened(' '.join(one.quote.split()), 80)}” ({day})"
-        for one, day in zip(evidence[:_SHOWN], days, strict=False)
-    ]
-    more = f" and {len(heard) - _SHOWN} more" if len(heard) > _SHOWN else ""
-    return replace(
-        proposal,
-        writer="dream",
-        evidence=tuple(evidence),
-        reason=f"You said this in {len(heard)} sessions: {', '.join(quotes)}{more}.",
-    )
-
-
-_SHOWN = 5  # quotes
 
 
 def kind_of(fact: str) -> MemoryType:
@@ -231,9 +114,9 @@ def _finds_in(message: list[Sentence], foreign: str) -> list[Find]:
             continue
         if classify(sentence.plain).forgets:  # kept, it would be said again
             continue
-        for find in _finds_of(message, place):
+        for find in finds_of(message, place):
             completes = any(set(one.because) < set(find.because) for one in finds)
-            asked = find.reason == finding.ASKED and completes
+            asked = find.reason == ASKED and completes
             if told.get(find.because[0]) == find.type and not asked:
                 continue  # "keep it that way": what it leans on was kept a moment ago
             told.update(dict.fromkeys(find.because, find.type))
@@ -245,7 +128,7 @@ def _finds_in(message: list[Sentence], foreign: str) -> list[Find]:
 
 def _of_the_user(find: Find) -> Find:
     """ "My goal is to …": what the speaker means to do is no fact of the project, but one of theirs."""
-    own = find.type == "project" and find.reason == finding.TOLD and MYSELF.search(find.text)
+    own = find.type == "project" and find.reason == TOLD and MYSELF.search(find.text)
     return replace(find, type="user") if own and asks_somebody(find.text) else find
 
 
@@ -254,7 +137,7 @@ def _as_kept(finds: list[Find]) -> list[Find]:
     told: dict[MemoryType, Find] = {}
     kept: list[Find] = []
     for find in finds:
-        first = told.get(find.type) if find.reason == finding.TOLD else None
+        first = told.get(find.type) if find.reason == TOLD else None
         if first is None:
             kept.append(find)
             if find.type in ("user", "feedback") and not find.assistant:
@@ -270,7 +153,7 @@ def _wished(message: list[Sentence], place: int) -> bool:
     return wish(message, place, LANGUAGES[message[place].lang]) is not None
 
 
-def _finds_of(message: list[Sentence], place: int) -> Iterator[Find]:
+def finds_of(message: list[Sentence], place: int) -> Iterator[Find]:
     """What one sentence holds: mostly one thing; a date, a rule and a role may share it clause by clause."""
     sentence, rules = message[place], LANGUAGES[message[place].lang]
     if end := _THEN_ASKS.search(sentence.plain):
@@ -292,7 +175,7 @@ def _finds_of(message: list[Sentence], place: int) -> Iterator[Find]:
     else:
         first = _first_find(message, place, rules)
     found, first = first, first and weighed(first, message)
-    if found and not first and found.reason in {finding.DATE, finding.RULE}:
+    if found and not first and found.reason in {DATE, RULE}:
         # A date or a rule that is doubted may stand in a statement that is not.
         told = telling(sentence, rules)
         first = told and weighed(told, message)
@@ -353,7 +236,7 @@ def _clauses(sentence: Sentence) -> list[Sentence]:
     return parts if len(parts) > 1 else []
 
 
-def _proposal(find: Find, session: str) -> Proposal:
+def proposal_of(find: Find, session: str) -> Proposal:
     first = find.because[0]
     rules = LANGUAGES[first.lang]
     text = " ".join(find.text.split())
@@ -365,9 +248,9 @@ def _proposal(find: Find, session: str) -> Proposal:
     # The index is read on another day: "tomorrow" must not stand there alone either.
     dated = with_absolute_dates(subject, said) if find.type == "project" else subject
     return Proposal(
-        path=file_name(find.type, finding.title(subject, rules)),
-        name=finding.title(dated, rules),
-        description=finding.shortened(dated, 150),
+        path=file_name(find.type, title(subject, rules)),
+        name=title(dated, rules),
+        description=shortened(dated, 150),
         type=find.type,
         body=body,
         writer="extraction",
@@ -380,92 +263,83 @@ def _proposal(find: Find, session: str) -> Proposal:
 
 def _body(find: Find, text: str, rules: Cues) -> str:
     if find.type in {"user", "reference"}:
-        return finding.sentence_case(text) + "\n"
+        return _sentence_case(text) + "\n"
     said = find.because[0].said.date()
     if find.type == "project":
         text = with_absolute_dates(text, said)
     if find.assistant:
-        return finding.rule_body(find.assistant, "", text)
+        return _rule_body(find.assistant, "", text)
     if find.type == "project":  # in their words alone: with any of ours it would not speak
-        return finding.rule_body(text, "" if find.why in text else find.why, "")
-    return finding.rule_body(text, find.why, finding.scope_of(text, rules))
+        return _rule_body(text, "" if find.why in text else find.why, "")
+    return _rule_body(text, find.why, _scope_of(text, rules))
 
 
 def _due(find: Find, text: str, said: date) -> str:
     """The last day that a statement speaks of, if it lies ahead; what was settled may only begin then."""
-    if find.reason == finding.TOLD and not _ENDS.search(text):
+    if find.reason == TOLD and not _ENDS.search(text):
         return ""
     ahead = [hit.day for hit in find_dates(text, said) if hit.day >= said and not hit.recurs]
     return max(ahead).isoformat() if ahead else ""
 
 
 _ENDS = words("telling.ends")
-_DAY = re.compile(r"(\d{4}-\d\d-\d\d)\.md$")
-_ENTRY = re.compile(r"^(?:[-*•]\s+)?(?:\[?\d{1,2}[:.h]\d\d(?::\d\d)?\]?\s*(?:[-–—:]\s*)?)?")
-_BULLET = re.compile(r"^(?:[-*•]\s|\[?\d{1,2}[:.]\d\d)")
-# An agent writes of the user; the rules know how a user speaks of themselves.
-_AS_SAID = (
-    (Listed("finders.reported_wish"), "Remember that "),
-    (Listed("finders.reported"), ""),
-)
 
 
-def entries(log: str) -> Iterator[str]:
-    """The entries of one day, without bullet and time; indented lines belong to the one before."""
-    entry = ""
-    for line in [*log.splitlines(), "-"]:
-        if entry and line[:1] in " \t" and line.strip():
-            entry += f" {line.strip()}"
-            continue
-        if words := _ENTRY.sub("", entry).strip():
-            yield " ".join(words.split())
-        entry = line.strip() if _BULLET.match(line) else ""
+# ---- how a memory is worded
+
+_CLAUSES = re.compile(r"(?<=[^\d\s])[,;!](?:\s|$)|[，；。！]|(?<=[^\W\d])\.\s|\s[–—-]\s")
+# "Answer in German" is the rule itself; "in integration tests" is where it holds.
+_ONE_PLACE = Listed("finders.one_place")
+_EXCLUDED = re.compile(r"(?i)\b(?:not|never|nicht|nie|kein\w*|statt)\s$|[不别]$")
 
 
-def distil(
-    logs: Mapping[str, str], known: Collection[str] = ()
-) -> Iterator[tuple[str, list[Proposal]]]:
-    """For each entry that was not worked in before: its mark, and what the rules make of it."""
-    for path, log in sorted(logs.items()):
-        day = _DAY.search(path)
-        if day is None:
-            continue
-        try:
-            said = datetime.fromisoformat(day[1]).replace(hour=12, tzinfo=UTC)
-        except ValueError:
-            continue
-        for entry in entries(log):
-            mark = hashlib.sha256(f"{day[1]}\n{entry}".encode("utf-8", "replace")).hexdigest()[:20]
-            if mark in known:
-                continue
-            yield mark, _made_of(entry, said)
+def shortened(text: str, limit: int) -> str:
+    """At most `limit` characters, cut between words or clauses, so that no identifier is torn."""
+    text = " ".join(text.split())
+    if len(text) <= limit:
+        return text.rstrip(" ,;:，；：")
+    cut = max(text.rfind(mark, 0, limit + 1) for mark in (" ", "，", "。", "、", "；", "：", ","))
+    return text[: cut if cut > 0 else limit].rstrip(" ,;:，；：、(（–—-")
 
 
-def _as_logged(kind: MemoryType, text: str, said: datetime) -> Proposal:
-    """What was saved as a memory, in a project that keeps a diary."""
-    name = finding.title(text, LANGUAGES["en"])
-    body = text
-    for label in ("**Why:**", "**How to apply:**"):  # an entry is one line
-        body = body.replace(f" {label}", f"\n{label}")
-    return Proposal(
-        path=file_name(kind, name, text),
-        name=name,
-        description=finding.shortened(text.partition("**Why:**")[0].strip(), 150),
-        type=kind,
-        body=f"{body.strip()}\n",
-        writer="extraction",
-        reason="logged as a memory",
-        extra={"said": said.date().isoformat()},
-    )
+def title(text: str, cues: Cues) -> str:
+    """The first clause that says something, without the reason."""
+    text = without_opener(text)
+    because = cues.because.search(text)
+    if because and because.start() > 12:
+        text = text[: because.start()]
+    text = text.strip(" .!。！,，")
+    for clause in _CLAUSES.finditer(text):
+        if len(content_stems(text[: clause.start()])) > 2:
+            return shortened(text[: clause.start()], 60)
+    return shortened(text, 60)
 
 
-def _made_of(entry: str, said: datetime) -> list[Proposal]:
-    """What one entry of the agent's becomes. It is the agent's own word, whatever it reports."""
-    kind, bracket, text = entry[1:].partition("] ")
-    if entry[:1] == "[" and bracket and kind in MEMORY_TYPES:
-        return [_as_logged(kind, text, said)]
-    for pattern, instead in _AS_SAID:
-        entry = pattern.sub(instead, entry, count=1)
-    when = said.isoformat()
-    message = {"role": "user", "content": entry, "origin": "assistant", "time": when}
-    return extract([message], now=said, speaker="assistant")
+def _sentence_case(text: str) -> str:
+    """A capital at the start, unless the first word is a name with its own spelling (`pnpm`, a path)."""
+    first = text.split(" ", 1)[0]
+    return text[:1].upper() + text[1:] if first.isalpha() or "'" in first else text
+
+
+def _scope_of(text: str, cues: Cues) -> str:
+    """When or where the rule holds, if the sentence ends with it."""
+    without_reason = text
+    because = cues.because.search(text)
+    if because and because.start() > 12:
+        without_reason = text[: because.start()].rstrip(" ,，")
+    without_reason = SECOND_STATEMENT.split(without_reason, maxsplit=1)[0]
+    found = cues.scope.search(without_reason)
+    if not found or _EXCLUDED.search(without_reason[: found.start("scope")]):
+        return ""  # "not in a separate folder" says where it does not hold
+    scope = found["scope"].strip()
+    return "" if _ONE_PLACE.fullmatch(scope) else scope
+
+
+def _rule_body(rule: str, why: str, how: str) -> str:
+    """The rule, why it is one, and how to apply it, as far as the words say so."""
+    parts = [_sentence_case(rule)]
+    if why:
+        parts.append(f"**Why:** {why}")
+    if how:
+        parts.append(f"**How to apply:** {how}")
+    return "\n\n".join(parts) + "\n"

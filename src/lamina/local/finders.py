@@ -1,23 +1,12 @@
 """The finders: how the user wants work to be done (corrections, preferences, confirmations), and plain
-facts (who the user is, what is due when, what was settled). Pure.
+facts (who the user is, what is due when, what was settled); and what they find. Pure.
 """
 
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 
-from lamina.local import finding
-from lamina.local.finding import (
-    ASKED,
-    CONFIRMED,
-    CORRECTED,
-    DATE,
-    ROLE,
-    RULE,
-    TOLD,
-    Find,
-    content_words,
-)
 from lamina.memories import MemoryType
 from lamina.memory import is_plain_confirmation
 from lamina.text.cue_words import EMAIL, IDENTIFIER, LANGUAGES, PATH, SYSTEMS, URL, Cues
@@ -27,6 +16,53 @@ from lamina.text.own_words import Sentence, asked_at
 from lamina.text.wording import sentences
 
 _LONGEST_QUOTE_OF_ASSISTANT = 300
+_OPENERS = Listed("finders.openers")
+SECOND_STATEMENT = Listed("finders.second_statement")
+
+# Why something was proposed, as the log tells it.
+ASKED = "the user asked to remember it"
+CONFIRMED = "the user confirmed how it was done"
+RULE = "the user said how to work"
+DATE = "the user named a date"
+CORRECTED = "the user corrected what the assistant took for true"
+ROLE = "the user said who they are"
+TOLD = "the user told what lasts"
+REPEATED = "the user said it in several sessions"
+
+
+@dataclass(frozen=True, slots=True)
+class Find:
+    """A memory in the making: what to keep, of which type, and the sentences that it rests on."""
+
+    type: MemoryType
+    text: str
+    because: tuple[Sentence, ...]
+    reason: str  # why it was proposed, for the log
+    why: str = ""
+    assistant: str = ""  # the assistant's own words that the user confirmed
+    certain: bool = True  # is the type, too
+    plain: bool = False  # the words alone say that it lasts: "from now on"
+    bar: float | None = None  # how likely it must be, if not as all finds of its reason
+
+
+def without_opener(text: str) -> str:
+    """ "No, please don't …" without its first breath; never leaves nothing."""
+    rest = _OPENERS.sub("", text, count=1).strip()
+    return rest or text
+
+
+def reason_in(text: str, cues: Cues) -> str:
+    """What the user gave as the reason, in their words; "" if none."""
+    found = cues.because.search(text)
+    if not found:
+        return ""
+    return (found["why"] or found["why2"] or "").strip(" .!。！")
+
+
+def content_words(text: str) -> list[str]:
+    """Words long enough to carry meaning; two Chinese characters count as one."""
+    words = re.findall(r"[^\W_]{3,}", text)
+    return [*words, *re.findall(r"[\u3400-\u9fff]{2}", text)]
 
 
 # ---- rules for the work
@@ -54,11 +90,11 @@ def rule(message: list[Sentence], place: int, rules: Cues) -> Find | None:
         return None
     if _first_person_habit(plain, rules) or what_happens(plain, rules):
         return None
-    text = finding.without_opener(sentence.text)
+    text = without_opener(sentence.text)
     if len(content_words(text)) < 2:  # "Always." belongs to what was said before it
         return None
     told = bool(ordered) and not chore
-    because, why = [sentence], finding.reason_in(text, rules)
+    because, why = [sentence], reason_in(text, rules)
     if not why and place + 1 < len(message) and _gives_reason(message[place + 1]):
         because.append(message[place + 1])
         why = message[place + 1].text.strip(" .!。")
@@ -137,7 +173,7 @@ def _without_reason(plain: str, rules: Cues) -> str:
     """The rule itself: what follows "because" or starts a second statement says nothing of its reach."""
     because = rules.because.search(plain)
     end = because.start() if because and because.start() > 8 else len(plain)
-    return finding.SECOND_STATEMENT.split(plain[:end], maxsplit=1)[0]
+    return SECOND_STATEMENT.split(plain[:end], maxsplit=1)[0]
 
 
 def _outlives_the_task(plain: str, rules: Cues) -> bool:
@@ -256,7 +292,7 @@ def wish(message: list[Sentence], place: int, rules: Cues) -> Find | None:
     if asked is None:
         return None
     kind = _kind_of(asked.text, message[place], rules)
-    why = finding.reason_in(asked.text, rules)
+    why = reason_in(asked.text, rules)
     certain = kind is not None
     # The user decides what is worth keeping, not the judge.
     return Find(kind or "project", asked.text, asked.because, ASKED, why, certain=certain, bar=0.0)
@@ -299,7 +335,7 @@ def role(sentence: Sentence, rules: Cues) -> Find | None:
     plain = sentence.plain
     if not rules.role.search(plain) or _AT_WORK.search(plain) or LEANS_ON.match(plain):
         return None
-    return Find("user", finding.without_opener(sentence.text), (sentence,), ROLE)
+    return Find("user", without_opener(sentence.text), (sentence,), ROLE)
 
 
 _AT_WORK = words("finders.at_work")
@@ -326,7 +362,7 @@ def correction(message: list[Sentence], place: int, rules: Cues) -> Find | None:
         return None
     because = (message[place - 1], sentence) if against and not says_no else (sentence,)
     text = sentence.text[start:]
-    why = finding.reason_in(text, rules)
+    why = reason_in(text, rules)
     if not against:
         return Find("project", text, because, TOLD, why, bar=_UNASKED)
     return Find("project", text, because, CORRECTED, why)
@@ -366,11 +402,11 @@ def telling(sentence: Sentence, rules: Cues) -> Find | None:
     asked = asked or _WONDERS.match(plain)
     if (asked and not start and not held) or LEANS_ON.match(plain):
         return None
-    text = _CONNECTIVE.sub("", finding.without_opener(sentence.text[start:].strip()), count=1)
+    text = _CONNECTIVE.sub("", without_opener(sentence.text[start:].strip()), count=1)
     if start and held and not _SUBJECT.match(text):
-        text = finding.without_opener(sentence.text)
+        text = without_opener(sentence.text)
     # "I prefer short answers" tells of the user, and of how to answer.
-    certain, why = not _TASTE.search(plain), finding.reason_in(text, rules)
+    certain, why = not _TASTE.search(plain), reason_in(text, rules)
     kind: MemoryType = "user" if of_user else "project"
     if _OF_WORK.search(plain):
         kind, certain = "feedback", True
@@ -417,8 +453,8 @@ def date_that_matters(sentence: Sentence, rules: Cues) -> Find | None:
         return None
     if not _is_ahead(sentence):
         return None
-    text = finding.without_opener(sentence.text)
-    why = finding.reason_in(text, rules)
+    text = without_opener(sentence.text)
+    why = reason_in(text, rules)
     return Find("project", text, (sentence,), DATE, why, plain=bool(_NAMED_EVENT.match(text)))
 
 

@@ -15,35 +15,34 @@ from math import log
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
-from lamina.local import finding
 from lamina.local.embedder import word_vectors
 from lamina.local.finders import (
+    ASKED,
     CHEER,
     CHORE_START,
+    CONFIRMED,
+    CORRECTED,
+    DATE,
     LEANS_BACK,
     LEANS_ON,
     NAMELESS,
     OF_THE_MOMENT,
     PAST,
-    SOURCE_FILE,
-    TICKET,
-    fitting,
-    is_of_the_moment,
-    of_the_task,
-    stands,
-    tells_of_the_user,
-)
-from lamina.local.finding import (
-    ASKED,
-    CONFIRMED,
-    CORRECTED,
-    DATE,
     REPEATED,
     ROLE,
     RULE,
+    SOURCE_FILE,
+    TICKET,
     TOLD,
     Find,
     content_words,
+    fitting,
+    is_of_the_moment,
+    of_the_task,
+    reason_in,
+    stands,
+    tells_of_the_user,
+    without_opener,
 )
 from lamina.memories import MEMORY_TYPES, MemoryType
 from lamina.text.asks import classify
@@ -219,7 +218,7 @@ def _stated(message: list[Sentence], place: int, view: Opinion) -> Find | None:
         return None
     if lasts(sentence, view) < _LASTS:  # costs more than all that was asked before
         return None
-    text = finding.without_opener(sentence.text)
+    text = without_opener(sentence.text)
     return anchored(Find(kind, text, (sentence,), TOLD), message, place)
 
 
@@ -244,8 +243,8 @@ def _sure(message: list[Sentence], place: int, view: Opinion, rules: Cues) -> Fi
     kind = view.type
     if kind == "reference" and _RUNS_IN.match(sentence.plain) and not SYSTEMS.search(sentence.text):
         kind = "project"
-    text = finding.without_opener(sentence.text)
-    why = finding.reason_in(text, rules)
+    text = without_opener(sentence.text)
+    why = reason_in(text, rules)
     return anchored(Find(kind, text, (sentence,), _LIKE[kind], why), message, place)
 
 
@@ -255,14 +254,14 @@ def may_last(message: list[Sentence], place: int, rules: Cues) -> Find | None:
     sentence = message[place]
     view = opinion(message, place)
     # "No emojis" is short, and yet all of it.
-    first = next(iter(finding.without_opener(sentence.plain).casefold().split()), "")
+    first = next(iter(without_opener(sentence.plain).casefold().split()), "")
     short = first not in _NO_SUCH and _is_short(sentence, view.type)
     if view.worth < _MAY_LAST or short or _misleads(sentence, view.type, rules):
         return None
-    text = finding.without_opener(sentence.text)
+    text = without_opener(sentence.text)
     if _leans(text):
         return None
-    return Find(view.type, text, (sentence,), REPEATED, finding.reason_in(text, rules))
+    return Find(view.type, text, (sentence,), REPEATED, reason_in(text, rules))
 
 
 def anchored(find: Find, message: list[Sentence], place: int) -> Find | None:
@@ -270,7 +269,7 @@ def anchored(find: Find, message: list[Sentence], place: int) -> Find | None:
     here = find.type == "user" and _elsewhere(_HERE, find.text)
     if find.reason not in {TOLD, _LIKE["user"]} or not (here or _leans(find.text)):
         return find
-    whole = finding.without_opener(message[place].text)
+    whole = without_opener(message[place].text)
     if len(whole) > len(find.text) and not _leans(whole):
         return replace(find, text=whole)
     before = message[place - 1] if place else None
@@ -278,7 +277,7 @@ def anchored(find: Find, message: list[Sentence], place: int) -> Find | None:
         return None
     if NAMELESS.match(before.plain) or OF_THE_MOMENT.match(before.plain) or _leans(before.text):
         return None
-    text = f"{finding.without_opener(before.text)} {find.text}"
+    text = f"{without_opener(before.text)} {find.text}"
     return replace(find, text=text, because=(before, message[place]))
 
 
@@ -311,7 +310,7 @@ def completed(find: Find, message: list[Sentence], place: int, room_after: bool)
         for before in reversed(message[max(0, place - 2) : place]):
             if not stands(before):
                 break
-            parts.insert(0, (finding.without_opener(before.text), before))
+            parts.insert(0, (without_opener(before.text), before))
             if len(content_words(before.text)) >= _TELLS:
                 break
     after = message[place + 1 : place + 2] if room_after else []

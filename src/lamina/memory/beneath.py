@@ -17,11 +17,10 @@ from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Self
 
-from lamina import syscalls
+from lamina import machine
 from lamina.errors import Conflict, MemoryStoreError
-from lamina.ledger.places import private_folder
+from lamina.machine import EXCHANGE, Unsupported, private_folder
 from lamina.memory.naming import printable
-from lamina.syscalls import EXCHANGE, Unsupported
 
 TEMPORARY_PREFIX = ".lamina-tmp-"
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
@@ -185,7 +184,7 @@ class Beneath:
                     with contextlib.suppress(OSError):
                         os.unlink(temporary, dir_fd=directory)
             if flush:
-                syscalls.flush(directory)
+                machine.flush(directory)
 
     def flush_directory(self, path: str = "") -> None:
         """Make the names in one directory last."""
@@ -193,7 +192,7 @@ class Beneath:
         if descriptor is not None:
             try:
                 with self._errors("write", path or str(self.root)):
-                    syscalls.flush(descriptor)
+                    machine.flush(descriptor)
             finally:
                 os.close(descriptor)
 
@@ -218,7 +217,7 @@ class Beneath:
                 ):  # its name is gone; the next writer sweeps the rest
                     os.unlink(aside, dir_fd=directory)
                 if flush:
-                    syscalls.flush(directory)
+                    machine.flush(directory)
                 return True
         return False
 
@@ -234,7 +233,7 @@ class Beneath:
             if stat.S_ISLNK(mode):
                 os.unlink(name, dir_fd=directory)
             elif not stat.S_ISREG(mode):
-                syscalls.put_new(directory, name, f"{name}.conflict")
+                machine.put_new(directory, name, f"{name}.conflict")
             elif not mode & stat.S_IWUSR:
                 os.chmod(name, stat.S_IMODE(mode) | stat.S_IWUSR, dir_fd=directory)
 
@@ -265,10 +264,10 @@ class Beneath:
                 return os.open(path, flags | os.O_NOFOLLOW, dir_fd=root)
             if self._openat2:
                 try:
-                    return syscalls.openat2(root, path, flags)
+                    return machine.openat2(root, path, flags)
                 except Unsupported:
                     self._openat2 = False
-            return syscalls.open_by_parts(root, parts, flags)
+            return machine.open_by_parts(root, parts, flags)
         except FileNotFoundError:
             return None
 
@@ -306,7 +305,7 @@ class Beneath:
                 rest = rest[file.write(rest) :]
             if mode != 0o600:
                 os.fchmod(descriptor, mode)
-            syscalls.flush(descriptor)
+            machine.flush(descriptor)
 
     @contextlib.contextmanager
     def _errors(self, verb: str, path: str) -> Generator[None]:
@@ -366,7 +365,7 @@ def _content(directory: int, name: str) -> bytes | None:
 def _put_new(directory: int, temporary: str, name: str) -> None:
     """Give the file its name unless somebody has it already."""
     try:
-        syscalls.put_new(directory, temporary, name)
+        machine.put_new(directory, temporary, name)
     except FileExistsError:
         raise Conflict(f"{name} was made by somebody else meanwhile. Read it first.") from None
 
@@ -394,7 +393,7 @@ def _swap(directory: int, temporary: str, name: str, expected: bytes, content: b
     """
     changed = Conflict(f"{name} was changed by somebody else. Read it again.")
     try:
-        syscalls.renameat2(directory, temporary, name, EXCHANGE)
+        machine.renameat2(directory, temporary, name, EXCHANGE)
     except FileNotFoundError:
         raise Conflict(f"{name} was removed by somebody else. Read it again.") from None
     except Unsupported:
@@ -405,7 +404,7 @@ def _swap(directory: int, temporary: str, name: str, expected: bytes, content: b
     if _content(directory, temporary) == expected:
         return
     for _ in range(8):
-        syscalls.renameat2(directory, temporary, name, EXCHANGE)
+        machine.renameat2(directory, temporary, name, EXCHANGE)
         if _content(directory, temporary) == content:
             raise changed
     # They write faster than we can hand back: keep what we hold under a name of its own.

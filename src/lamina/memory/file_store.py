@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lamina.errors import GateRefused
-from lamina.events import Emit, Event, MemoryUpdated, Warned
-from lamina.ledger.places import make_private
+from lamina.events import Emit, MemoryUpdated, Warned
+from lamina.machine import make_private
 from lamina.memories import (
     Change,
     Evidence,
@@ -33,9 +33,7 @@ from lamina.memories import (
     Verdict,
     Writer,
 )
-from lamina.memory.gate import GateContext, decide
-from lamina.memory.index import is_index
-from lamina.memory.index_gate import decide_index
+from lamina.memory.gate import GateContext
 from lamina.memory.journalled import JournalledFiles
 from lamina.memory.paths import claim, place_of, prepare, team_is_on
 from lamina.ports import Stamp
@@ -91,19 +89,6 @@ class FileStore(JournalledFiles):
     def judge(self, proposal: Proposal, current: bytes | None, exact: bytes | None) -> Verdict:
         return self.admission.judge(proposal, current, exact)
 
-    def judge_among(self, proposal: Proposal, memories: Sequence[Memory], vouched: str) -> Verdict:
-        context = dataclasses.replace(
-            self.admission.rules,
-            memories=memories,
-            pinned=self.pinned(),
-            forgotten=self.tombstones.why,
-            forgotten_at=self.tombstones.when,
-            vouched=partial(_always, vouched),
-        )
-        if is_index(proposal.path):
-            return decide_index("", proposal.body, proposal.writer, context)
-        return decide(proposal, context)
-
     def doubt(self, proposal: Proposal) -> str:
         return self.admission.doubt(proposal)
 
@@ -117,10 +102,11 @@ class FileStore(JournalledFiles):
             first()
             return self.journal.apply(changes, note)
 
-    def note_outside(self) -> None:
-        self.journal.first_now()
-        if self.changed_outside():
-            self.catch_up()
+    def pin(self, path: str, *, on: bool = True) -> None:
+        self.read_bytes(path)
+        self.make_state()
+        with self.journal.writing():
+            self._pins.set(self.pinned() | {path} if on else self.pinned() - {path})
 
     def attribute(
         self,
@@ -247,8 +233,6 @@ def open_store(
     else:
         claim(place)
     team = team_is_on(config, place.state)
-    shared = team and config.bool("team.sync")
-    emit = _reported(emit, config, in_session=in_session, shared=shared)
     rules = dataclasses.replace(
         gate or GateContext(),
         team=team,
@@ -258,7 +242,7 @@ def open_store(
     )
     if in_session:
         sync_team(config, place.state)
-    return FileStore(
+    store = FileStore(
         place.directory,
         place.state,
         gate=rules,
@@ -268,21 +252,15 @@ def open_store(
         inbox_most=config.int("memory.inbox_most"),
         now=now,
     )
+    if team and config.bool("team.sync"):
+        store.journal.share = partial(_share, config)
+    return store
 
 
-def _reported(emit: Emit, config: Config, *, in_session: bool, shared: bool) -> Emit:
-    """What is written is told, and what is written to team/ here goes to the team soon after. In a
-    session, layers 5 and 6 write many files and tell of them once, at their end."""
-
-    def pass_on(event: Event) -> None:
-        writer = event.writer if isinstance(event, MemoryUpdated) else ""
-        if not (in_session and writer in ("extraction", "dream")):
-            emit(event)
-        written = event.files if isinstance(event, MemoryUpdated) and writer != "team" else ()
-        if shared and any(path.startswith("team/") for path in written):
-            _sync(config, "--soon")
-
-    return pass_on
+def _share(config: Config, event: MemoryUpdated) -> None:
+    """What is written to team/ here goes to the team soon after."""
+    if event.writer != "team" and any(path.startswith("team/") for path in event.files):
+        _sync(config, "--soon")
 
 
 def sync_team(config: Config, state: Path) -> None:
@@ -338,7 +316,3 @@ def _secret_rules(config: Config) -> Rules | None:
     from lamina.secrets import all_rules
 
     return all_rules([Path(path).expanduser() for path in paths])
-
-
-def _always(vouched: str, _path: str) -> str:
-    return vouched

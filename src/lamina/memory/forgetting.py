@@ -25,6 +25,8 @@ from lamina.memories import (
     Writer,
 )
 from lamina.memory import drafts
+from lamina.memory.history import names_of, purge_copies
+from lamina.memory.history import purge as purge_commits
 from lamina.memory.index import adding, is_index, renaming
 from lamina.memory.journalled import JournalledFiles
 from lamina.memory.naming import free_names, printable
@@ -261,3 +263,16 @@ def keep_away(store: JournalledFiles, claim: str, near: Sequence[Memory] = ()) -
         if not store.tombstones.matching(unsaid):
             store.tombstones.put_up(store.tombstones.new(unsaid))
     return True
+
+
+def purge(store: JournalledFiles, path: str) -> None:
+    """Take a memory out of the history, the inbox and what is derived, too."""
+    with store.journal.recording() as history:
+        names = names_of(history, path)
+        said = [content for name in names for _, content in history.versions(name) if content]
+        purge_commits(history, names)
+        purge_copies(store.state, names, said)
+    for item in store.inbox.items():
+        if item.proposal.path in names:
+            store.inbox.remove(item)
+    store.scanner.forget_index()

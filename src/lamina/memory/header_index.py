@@ -15,7 +15,7 @@ from collections.abc import Generator, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from lamina.ledger.places import open_private
+from lamina.machine import open_private
 
 _SCHEMA = """
 create table folders (path blob primary key, keys blob, names blob, skipped blob);

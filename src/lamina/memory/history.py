@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, cast
 from msgspec.structs import replace
 
 from lamina.errors import MemoryStoreError, UsageError
-from lamina.ledger.places import private_folder
+from lamina.machine import private_folder
 from lamina.memories import Change, Commit, Note
 from lamina.memory.beneath import TEMPORARY_PREFIX
 from lamina.memory.commits import commit_of, earlier_name, git_commit_of, whole_packs

@@ -17,13 +17,13 @@ from msgspec.structs import replace
 
 from lamina.errors import Conflict, LaminaError, MemoryStoreError
 from lamina.events import Emit, LayerFailed, MemoryAdopted, MemoryUpdated, Warned
+from lamina.machine import is_alive
 from lamina.memories import Change, Note
 from lamina.memory.beneath import TEMPORARY_PREFIX, Beneath
 from lamina.memory.drafts import merge_text
 from lamina.memory.history import History, HistoryDamaged
 from lamina.memory.index import INDEX, Rework, is_index
 from lamina.memory.own_files import Busy, Intent, IntentLog, Tombstones, exclusive
-from lamina.syscalls import is_alive
 
 _PAUSE = 0.05  # seconds without a write after which recording begins
 _LATEST = 10.0  # seconds after which it begins even if writes go on
@@ -48,6 +48,9 @@ class Journal:
         self._state = state
         self._tombstones = tombstones
         self._emit = emit
+        self.share: Callable[[MemoryUpdated], None] | None = (
+            None  # with the team, where there is one
+        )
         self.intents = IntentLog(state / "intents", lambda sentence: emit(Warned(sentence)))
         self.history = History(state / "history.git", now)
         self._background = background
@@ -142,8 +145,14 @@ class Journal:
         topics = [change for change in changes if not change.path.endswith(INDEX)]
         kept = [change.path for change in topics if change.after is not None]
         removed = tuple(change.path for change in topics if change.after is None)
-        if topics:
-            self._emit(MemoryUpdated(kept, note.writer, removed))
+        if not topics:
+            return
+        event = MemoryUpdated(kept, note.writer, removed)
+        if self.share is not None:
+            self.share(event)
+        # In a session, layers 5 and 6 write many files and tell of them once, at their end.
+        if not (self._background and note.writer in ("extraction", "dream")):
+            self._emit(event)
 
     def adopt(self, changes: Sequence[Change], note: Note, *, lifted: Sequence[str] = ()) -> None:
         """Have changes recorded that are in the files already. The caller holds `writing()`."""

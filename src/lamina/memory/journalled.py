@@ -22,7 +22,7 @@ from lamina.errors import (
     StorageError,
 )
 from lamina.events import Emit, Warned, quiet
-from lamina.ledger.places import make_private
+from lamina.machine import make_private
 from lamina.memories import (
     Change,
     Evidence,
@@ -32,28 +32,23 @@ from lamina.memories import (
     Note,
     Outcome,
     Proposal,
+    Verdict,
     Writer,
 )
 from lamina.memory import drafts, index
 from lamina.memory.admission import Admission
 from lamina.memory.beneath import Beneath, parts_of
 from lamina.memory.drafts import for_index
-from lamina.memory.gate import GateContext
-from lamina.memory.history import finish_interrupted, names_of, purge, purge_copies
+from lamina.memory.gate import GateContext, decide
+from lamina.memory.history import finish_interrupted
 from lamina.memory.inbox import MOST, Inbox
 from lamina.memory.index import INDEX, is_index, load_index
+from lamina.memory.index_gate import decide_index
 from lamina.memory.journal import Journal, merge_contents
 from lamina.memory.known_memories import KnownMemories, search
 from lamina.memory.naming import free_names, near_names, printable
 from lamina.memory.own_files import Pins, Tombstones
-from lamina.memory.scan import (
-    Scan,
-    Scanner,
-    first_sight,
-    indexes,
-    nothing_new,
-    record_outside,
-)
+from lamina.memory.scan import Scan, Scanner, first_sight, indexes, nothing_new, record_outside
 from lamina.memory.topics import read_topic
 
 INDEX_READ = 1_000_000
@@ -342,6 +337,22 @@ class JournalledFiles:
             )
         return Change(name, before, rework(name, before))
 
+    def judge_among(self, proposal: Proposal, memories: Sequence[Memory], vouched: str) -> Verdict:
+        def always(_: str) -> str:
+            return vouched
+
+        rules = dataclasses.replace(
+            self.admission.rules,
+            memories=memories,
+            pinned=self.pinned(),
+            forgotten=self.tombstones.why,
+            forgotten_at=self.tombstones.when,
+            vouched=always,
+        )
+        if is_index(proposal.path):
+            return decide_index("", proposal.body, proposal.writer, rules)
+        return decide(proposal, rules)
+
     # ---- renaming and forgetting
 
     def rename(self, old: str, new: str, *, writer: Writer = "user", session: str = "") -> Outcome:
@@ -411,30 +422,15 @@ class JournalledFiles:
             if purge_history:
                 self.journal.sweep()
         if purge_history:
-            self._purge(path)
+            from lamina.memory.forgetting import purge
 
-    def _purge(self, path: str) -> None:
-        with self.journal.recording() as history:
-            names = names_of(history, path)
-            said = [content for name in names for _, content in history.versions(name) if content]
-            purge(history, names)
-            purge_copies(self.state, names, said)
-        for item in self.inbox.items():
-            if item.proposal.path in names:
-                self.inbox.remove(item)
-        self.scanner.forget_index()
+            purge(self, path)
 
     # ---- pins
 
     def pinned(self) -> set[str]:
         """Paths that only the user may change."""
         return self._pins.all()
-
-    def pin(self, path: str, *, on: bool = True) -> None:
-        self.read_bytes(path)
-        self.make_state()
-        with self.journal.writing():
-            self._pins.set(self.pinned() | {path} if on else self.pinned() - {path})
 
     def move_pin(self, old: str, new: str) -> None:
         """A pinned memory has another name now. The caller holds the store's lock."""
@@ -453,12 +449,16 @@ class JournalledFiles:
                 return self.journal.record_first_sight()
             return record_outside(self.files, self.scanner, history, busy=self.journal.intents)
 
+    def note_outside(self) -> None:
+        self.journal.first_now()
+        self._look_outside()
+
     def _first_sight(self) -> dict[str, bytes]:
         history, intents = self.journal.history, self.journal.intents
         return first_sight(self.files, self.scanner, history, busy=intents)
 
     def _look_outside(self) -> None:
-        """In the background, when a session opens: edits by hand since the last time."""
+        """Edits by hand since the last time; when a session opens, in the background."""
         if self.changed_outside():
             self.catch_up()
 

@@ -25,7 +25,7 @@ from typing import Annotated, NamedTuple
 import msgspec
 
 from lamina.errors import MemoryStoreError
-from lamina.ledger.places import open_private, private_folder
+from lamina.machine import open_private, private_folder
 from lamina.memories import Change, Memory, Note, Proposal
 from lamina.memory.beneath import TEMPORARY_PREFIX, Beneath
 from lamina.text import wording

@@ -16,6 +16,7 @@ import msgspec
 
 from lamina.errors import MemoryStoreError, SettingsError, StorageError
 from lamina.ledger import places
+from lamina.machine import make_private
 
 if TYPE_CHECKING:
     from lamina.config import Config
@@ -195,7 +196,7 @@ def prepare(place: MemoryPlace) -> str:
     """
     try:
         _refuse_leaving_link(place.directory, place.boundary, place.chosen_by)
-        places.make_private(place.directory)
+        make_private(place.directory)
     except (StorageError, SettingsError) as error:
         return str(error)
     return ""

@@ -15,8 +15,7 @@ from lamina.memory.instructions import Instructions, as_reminder, load, places_f
 from lamina.memory.paths import team_is_on
 
 if TYPE_CHECKING:
-    from lamina.config import Config
-    from lamina.flags import Flags
+    from lamina.config import Config, Flags
     from lamina.ports import MemoryStore
 
 

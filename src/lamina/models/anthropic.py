@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 import anyio
 
 from lamina.cache.account import LONG_LIFE, SHORT_LIFE
-from lamina.cache.spend import anthropic_usage
+from lamina.cache.usage import anthropic_usage
 from lamina.errors import ModelConfigError
 from lamina.events import AttemptBroke, Emit, TextDelta, ThinkingDelta, Warned
 from lamina.ledger import tokens

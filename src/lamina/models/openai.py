@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
-from lamina.cache.spend import openai_usage
+from lamina.cache.usage import openai_usage
 from lamina.events import Emit, TextDelta, ThinkingDelta
 from lamina.ledger.tokens import bare_name, capabilities
 from lamina.messages import (

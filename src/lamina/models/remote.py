@@ -25,10 +25,10 @@ import msgspec
 
 from lamina.errors import BadResponse, ModelConfigError, ModelError, ModelUnreachable, PromptTooLong
 from lamina.events import Emit, Event, Retrying, StreamRestarted, TextDelta, ThinkingDelta
-from lamina.ledger.places import read_json, write_private
 from lamina.ledger.tokens import bare_name, no_long_window
+from lamina.machine import SystemClock, read_json, write_private
 from lamina.messages import Json, Request, Response
-from lamina.ports import Capabilities, Clock, SystemClock
+from lamina.ports import Capabilities, Clock
 
 if TYPE_CHECKING:
     import httpx2

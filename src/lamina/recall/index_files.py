@@ -17,8 +17,8 @@ from weakref import WeakSet
 import msgspec
 
 from lamina.errors import StorageError
-from lamina.ledger.places import make_private, open_private
 from lamina.local.embedder import Meanings, has_sentence_model, sentence_model
+from lamina.machine import make_private, open_private
 
 # ---- an index in a file
 

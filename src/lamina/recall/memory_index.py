@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lamina.errors import MemoryStoreError, StorageError
-from lamina.ledger.places import open_private, private_folder, write_private
+from lamina.machine import open_private, private_folder, write_private
 from lamina.memories import Memory
 from lamina.memory import (
     INDEX,

@@ -23,13 +23,8 @@ from uuid import NAMESPACE_URL, uuid5
 from lamina.config import Config
 from lamina.errors import LaminaError, TranscriptError
 from lamina.ledger import log
-from lamina.ledger.places import (
-    find_project_folder,
-    private_folder,
-    project_folder,
-    slug,
-    write_private,
-)
+from lamina.ledger.places import find_project_folder, project_folder, slug
+from lamina.machine import private_folder, write_private
 from lamina.messages import Block, Json, as_object
 from lamina.recall.transcripts import began_in, claude_folders, claude_texts, lines, value_of
 from lamina.replay.client_logs import open_opencode, read_opencode_session

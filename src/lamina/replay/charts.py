@@ -11,7 +11,7 @@ from itertools import accumulate, pairwise
 from math import floor, log10
 from typing import TypeAlias
 
-from lamina.cache.prices import money_text
+from lamina.cache.spend import money_text
 from lamina.messages import Usage
 from lamina.replay.results import PolicyResult, ReplayResult, RequestFigures
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from lamina.cache.spend import anthropic_usage
+from lamina.cache.usage import anthropic_usage
 from lamina.messages import Block, Json, Usage, as_object
 from lamina.replay.files import Lines
 from lamina.replay.recording import SECONDS_APART, Builder, RecordedRequest, as_blocks, moment_of

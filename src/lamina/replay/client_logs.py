@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 
-from lamina.cache.spend import count
+from lamina.cache.usage import count
 from lamina.errors import TranscriptError
 from lamina.messages import Block, Json, as_list, as_object, text, tool_result, tool_use
 from lamina.replay.files import Lines, decode

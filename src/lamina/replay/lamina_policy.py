@@ -23,7 +23,7 @@ from lamina import flags as flag_reader
 from lamina import prompts, turn
 from lamina.cache import lifetime
 from lamina.cache.account import FETCHED, SHORT_LIFE
-from lamina.cache.prices import price_of
+from lamina.cache.spend import price_of
 from lamina.config import Config
 from lamina.config.table import MODELS_BY_KEY, NO_MODEL
 from lamina.conversation.thread import NO_RESULT, Conversation, UnaskedModel
@@ -31,7 +31,8 @@ from lamina.errors import LaminaError
 from lamina.events import Event, LayerActed, LayerFailed
 from lamina.layers import compaction, extraction, notes, pauses
 from lamina.layers.extraction.fork import NewWords, cheaper_apart, directive_for, told
-from lamina.ledger import Shared, edits
+from lamina.ledger import edits
+from lamina.ledger.edits import Shared
 from lamina.ledger.record import Ledger
 from lamina.ledger.tokens import capabilities
 from lamina.messages import Message, Response, Usage

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from lamina.cache.spend import anthropic_usage, openai_usage
+from lamina.cache.usage import anthropic_usage, openai_usage
 from lamina.messages import Block, Json, Usage, as_list, as_object
 from lamina.replay.files import Lines, decode
 from lamina.replay.recording import SECONDS_APART, Builder, RecordedRequest, as_blocks, moment_of

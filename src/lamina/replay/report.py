@@ -11,7 +11,7 @@ from html import escape
 from importlib.resources import files
 from pathlib import PurePath
 
-from lamina.cache.prices import checked_on, money_text
+from lamina.cache.spend import checked_on, money_text
 from lamina.replay import charts
 from lamina.replay.charts import layer_name, tokens_text
 from lamina.replay.policies import NAMES

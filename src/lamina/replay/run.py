@@ -15,8 +15,8 @@ from itertools import accumulate
 from typing import Any, Protocol, runtime_checkable
 
 from lamina.cache.account import CALL as CALL_TOKENS
-from lamina.cache.prices import Price, cost, price_of
 from lamina.cache.simulate import FIVE_MINUTES, PaperBlock, PaperCache, rules_for
+from lamina.cache.spend import Price, cost, price_of
 from lamina.ledger import joining
 from lamina.messages import Message, Usage
 from lamina.replay.recording import RecordedRequest, Recording, RequestStep

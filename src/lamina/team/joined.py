@@ -15,7 +15,7 @@ from pathlib import Path
 import msgspec
 
 from lamina.errors import UsageError
-from lamina.ledger.places import open_private, private_folder, read_json, write_private
+from lamina.machine import open_private, private_folder, read_json, write_private
 from lamina.memory import TEAM_AUTHORS, TEAM_NEWS, canonical_root
 from lamina.team.entries import EMPTY, is_repository, sha256
 

@@ -28,7 +28,7 @@ import anyio.to_thread
 
 from lamina.errors import ToolError
 from lamina.events import Warned
-from lamina.ledger.places import failing_as, private_folder
+from lamina.machine import failing_as, private_folder
 from lamina.messages import Json
 from lamina.ports import ToolContext, ToolOutcome, ToolSpec
 from lamina.tools import takes

@@ -19,10 +19,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from lamina import syscalls
+from lamina import machine
 from lamina.errors import ToolError
 from lamina.held import Held, Swapped, hold
-from lamina.ledger.places import open_private, private_folder
+from lamina.machine import open_private, private_folder
 from lamina.messages import Json
 from lamina.ports import SeenFile, ToolContext
 
@@ -209,11 +209,11 @@ def _replace_in(
             os.fchmod(file.fileno(), stat.S_IMODE(before.st_mode))
         file.write(data)
         file.flush()
-        syscalls.flush(file.fileno())
+        machine.flush(file.fileno())
         status = os.fstat(file.fileno())
     if before is None:
         try:
-            syscalls.put_new(parent, temporary, path.name)
+            machine.put_new(parent, temporary, path.name)
         except FileExistsError as error:
             raise ToolError(f"{path} has appeared meanwhile. Read it first.") from error
     else:
@@ -240,7 +240,7 @@ def _sync_directory(parent: int) -> None:
     with contextlib.suppress(PermissionError):
         descriptor = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=parent)
         try:
-            syscalls.flush(descriptor)
+            machine.flush(descriptor)
         finally:
             os.close(descriptor)
 

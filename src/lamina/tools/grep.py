@@ -22,10 +22,9 @@ import anyio.to_thread
 
 from lamina.errors import ToolError
 from lamina.held import Held
-from lamina.ledger.places import failing_as
+from lamina.machine import failing_as, open_beneath
 from lamina.messages import Json
 from lamina.ports import ToolContext, ToolOutcome, ToolSpec, Withheld
-from lamina.syscalls import open_beneath
 from lamina.tools import counted, files, takes
 from lamina.tools.glob import VERSION_CONTROL
 from lamina.tools.process import Command, run_command

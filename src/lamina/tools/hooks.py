@@ -19,7 +19,7 @@ import anyio
 
 from lamina.errors import HookError, SettingsError
 from lamina.events import Emit, HookRan, Warned
-from lamina.ledger.places import failing_as
+from lamina.machine import failing_as
 from lamina.messages import Json
 from lamina.ports import HookName, HookResult
 from lamina.tools.functions import called

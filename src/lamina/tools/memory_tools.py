@@ -19,7 +19,7 @@ from typing import cast
 import anyio.to_thread
 
 from lamina.errors import GateRefused, MemoryStoreError, ToolError
-from lamina.ledger.places import failing_as
+from lamina.machine import failing_as
 from lamina.memories import MEMORY_TYPES, Forgotten, Memory, MemoryType, Outcome, Parted, Proposal
 from lamina.memory import (
     and_kept_away,

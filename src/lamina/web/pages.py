@@ -19,7 +19,7 @@ from urllib.parse import quote
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from lamina.cache.prices import money_text
+from lamina.cache.spend import money_text
 from lamina.cli.memory import open_store
 from lamina.cli.memory_history import to_you
 from lamina.cli.options import config_of

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from lamina.errors import LaminaError
-from lamina.syscalls import Inotify, socket_owner
+from lamina.machine import Inotify, socket_owner
 
 if TYPE_CHECKING:
     from lamina.web.pages import Site

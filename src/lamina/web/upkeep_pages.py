@@ -97,13 +97,13 @@ def _repair(_: Asked, project: Project) -> Answer:
 
 
 def _dream(_: Asked, project: Project) -> Screen:
-    from lamina.layers.dream import lock
+    from lamina.layers.dream import LOCK, is_held
     from lamina.layers.dream.record import DreamRecord, last_change
 
     with project.store() as store:
         record = DreamRecord(store.state)
         status = record.status()
-        running = status.get("status") == "running" and lock.is_held(store.directory / lock.NAME)
+        running = status.get("status") == "running" and is_held(store.directory / LOCK)
         last = last_change(store)
     values = {
         "status": status if running else None, "preview": project.world.dreams.get(project.slug),

@@ -64,8 +64,6 @@ class Compacted:
 
 async def act(state: State) -> None:
     """Compact when the view is over the threshold; notes first, then in full."""
-    if not state.served or not state.flags.on("autocompact"):
-        return
     # Collapse folds in its own way; where that does not make room, this is its net.
     collapsing = state.flags.on("collapse")
     mark = int(state.window.effective * NET) if collapsing else state.window.autocompact
@@ -195,7 +193,7 @@ async def compact(
     if from_entry and up_to_entry:
         raise UsageError("Give one entry: from which, or up to which, to compact.")
     told = {"trigger": trigger, "custom_instructions": instructions}
-    hook = await state.deps.hooks.run("PreCompact", told, match=trigger)
+    hook = await state.run_hooks("PreCompact", told, match=trigger)
     if hook.blocked or hook.stop:
         raise RefusedError(hook.reason or "A PreCompact hook refused the compaction.")
     instructions = "\n".join([instructions, *hook.context]).strip()
@@ -224,7 +222,7 @@ async def compact(
         fold["boundary"]["fell_short"] = fell_short.to_json()
     back = [] if from_entry else await _coming_back(state, fold)
     _apply(state, plan, before, fold, back)
-    await state.deps.hooks.run("PostCompact", {"compact_summary": plan.text[:10_000]})
+    await state.run_hooks("PostCompact", {"compact_summary": plan.text[:10_000]})
     share = round(plan.score.share, 3)
     return Compacted(name, plan.source, before, state.ledger.tokens(), share)
 
@@ -316,7 +314,7 @@ async def _coming_back(state: State, fold: Json) -> list[Json]:
     stays = [*state.standing, *filter(None, [state.plan])]
     made = [edits.message("user", words, "system", standing=True, **back) for words in stays]
     room -= sum(map(tokens.of_text, stays))
-    hook = await state.deps.hooks.run("SessionStart", {"source": "compact"}, match="compact")
+    hook = await state.run_hooks("SessionStart", {"source": "compact"}, match="compact")
     texts = [words for words in hook.context if words.strip()]
     room -= sum(map(tokens.of_text, texts))
     files = await restore_files(state, room)

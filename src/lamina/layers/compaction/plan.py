@@ -14,12 +14,13 @@ from lamina.errors import UsageError
 from lamina.events import Warned
 from lamina.layers.compaction.ask import ask, asked_score
 from lamina.ledger import spans, tokens
-from lamina.ledger.places import NOTES, RESULTS, write_private
+from lamina.ledger.places import NOTES, RESULTS
 from lamina.ledger.spans import Span
 from lamina.local import summariser
 from lamina.local.probes import Probe, Score, likeliest, probes_of, score
 from lamina.local.session_facts import SessionFacts, texts_in
 from lamina.local.summariser import empty, shortened
+from lamina.machine import write_private
 from lamina.messages import Json, as_object, text_of
 from lamina.state import State
 

@@ -29,8 +29,8 @@ from lamina.layers.dream.judge import MemorySnapshot
 from lamina.layers.dream.plan import DreamPlanner, WantedMemory, named
 from lamina.layers.dream.record import new_logs
 from lamina.ledger import log
-from lamina.ledger.places import private_folder, write_private
 from lamina.ledger.record import blocks_of_entry
+from lamina.machine import private_folder, write_private
 from lamina.memories import Evidence, Memory, Proposal, Verdict
 from lamina.memory import (
     INDEX,
@@ -263,7 +263,7 @@ def said_again(
     }
     if len(sessions) < 2:
         return []
-    from lamina.local.extractor import said_again as repeated
+    from lamina.local.dream_finds import said_again as repeated
 
     waiting = [f"{one.proposal.description}\n{one.proposal.body}" for one in store.waiting()]
     found: list[tuple[Proposal, Verdict, bytes]] = []

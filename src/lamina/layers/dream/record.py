@@ -12,15 +12,13 @@ import hashlib
 import os
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from lamina.errors import UsageError
-from lamina.layers.dream import lock as dream_lock
-from lamina.ledger.places import open_private, private_folder, read_json, write_private
+from lamina.machine import open_private, private_folder, read_json, write_private
 from lamina.memories import Commit, InForce
 from lamina.memory import diff_text, is_index
 from lamina.messages import Json
@@ -208,13 +206,6 @@ def new_logs(directory: Path, since: float) -> list[Path]:
     found = sorted((directory / "logs").glob("[0-9]*/[0-9]*/[0-9]*.md"))
     plain = [path for path in found if path.is_file() and not path.is_symlink()]
     return [path for path in plain if path.stat().st_mtime > since]
-
-
-def days_waiting(directory: Path, now: float) -> list[str]:
-    """Days before today whose log no dream has worked in since it was written."""
-    today = f"{datetime.fromtimestamp(now, UTC).astimezone():%Y-%m-%d}"
-    logs = new_logs(directory, dream_lock.last_dream(directory / dream_lock.NAME))
-    return [path.stem for path in logs if path.stem < today]
 
 
 # ---- taking a dream back

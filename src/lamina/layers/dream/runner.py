@@ -20,9 +20,8 @@ import anyio.to_thread
 
 from lamina.errors import LaminaError, MemoryStoreError, alone
 from lamina.events import DreamChanged, Event, MemoryUpdated, ModelCalled, TextDelta, Warned
-from lamina.layers.dream import fork
+from lamina.layers.dream import DreamLock, fork
 from lamina.layers.dream.judge import digest_of
-from lamina.layers.dream.lock import DreamLock
 from lamina.layers.dream.plan import DreamPlanner, DreamStep, GaveWay, WantedMemory, carry_out
 from lamina.layers.dream.record import DreamRecord, Progress
 from lamina.memory import diff_text, free_names, safe_path, topic_of
@@ -196,7 +195,7 @@ class DreamRun:
 
     def _distilled(self, planner: DreamPlanner, logs: Mapping[str, str]) -> WantedMemory | None:
         """What the rules make of new entries. They stay new to a model, which may see more in them."""
-        from lamina.local.extractor import distil
+        from lamina.local.dream_finds import distil
 
         files = dict(planner.before.files)
         for mark, proposals in distil(logs, self._record.distilled()):

@@ -86,7 +86,7 @@ class Extracted:
 
 def after_turn(state: State) -> None:
     """Start a run if one is due. Never waits."""
-    if wanted(state) and due_in(state) == 0:
+    if due_in(state) == 0:
         begin(state)
 
 
