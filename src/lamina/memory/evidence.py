@@ -56,20 +56,12 @@ _CLAUSES = re.compile(r"[,;:，；：\n]|\b(?:because|since|weil|denn)\b|因为"
 _HEAD_KEY = re.compile(r"^(?:name|description):\s*")
 
 
-def nothing_recorded(_session: str, _entry: str) -> Blocks:
+def nothing(*_: str) -> tuple[()]:
     return ()
 
 
 def never_said(_session: str, _entry: str) -> float:
     return 0.0
-
-
-def nothing_said(_session: str) -> Blocks:
-    return ()
-
-
-def no_dates(_quote: str, _session: str, _entry: str) -> Sequence[str]:
-    return ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,9 +71,9 @@ class Record:
     origin_text: Callable[[str, str], Blocks]
     before: Callable[[str, str], Blocks]
     # All blocks of a session, for what the assistant's own lines may have been told.
-    whole: Callable[[str], Blocks] = nothing_said
+    whole: Callable[[str], Blocks] = nothing
     # Days that follow from a quote and the time of its entry, in a row: "2026-11-19 2026-11-20".
-    dates: Callable[[str, str, str], Sequence[str]] = no_dates
+    dates: Callable[[str, str, str], Sequence[str]] = nothing
 
 
 def why_unproven(
@@ -432,10 +424,9 @@ def is_plain_confirmation(typed: Sequence[str]) -> bool:
     words = [one for one in about.tokens(said) if one.isalnum()]
     yes = [one for one in words if _YES.fullmatch(one)]
     plain = (yes or _KEEP.search(said)) and len({*yes}) == len(yes)  # "ja ja ja" says no
-    asks = not {*"?？", "did", "does", "one"}.isdisjoint(
-        (*words, *said)
-    ) or "yeah right" in " ".join(words)
-    return classify(said).confirms and bool(plain) and not asks
+    asks = {*"?？", "did", "does", "one"}.intersection((*words, *said))
+    mocks = "yeah right" in " ".join(words)
+    return classify(said).confirms and bool(plain) and not (asks or mocks)
 
 
 def _confirmed(record: Record, session: str, entry: str, kind: str | None) -> list[str]:

@@ -94,14 +94,14 @@ class GateContext:
     said_at: Callable[[str, str], float] = evidence.never_said
     # The blocks of one ledger entry with their origins. A typed block may hold pasted parts: the
     # gate splits it again. An unknown entry gives ().
-    origin_text: Callable[[str, str], OriginTexts] = evidence.nothing_recorded
+    origin_text: Callable[[str, str], OriginTexts] = evidence.nothing
     # Everything recorded in that session before the entry, oldest first: for confirmations.
-    before: Callable[[str, str], OriginTexts] = evidence.nothing_recorded
+    before: Callable[[str, str], OriginTexts] = evidence.nothing
     # Everything recorded in a session.
-    whole: Callable[[str], OriginTexts] = evidence.nothing_said
+    whole: Callable[[str], OriginTexts] = evidence.nothing
     # Days that follow from a quote and the time of its entry, so that a date made absolute counts
     # as said.
-    dates: Callable[[str, str, str], Sequence[str]] = evidence.no_dates
+    dates: Callable[[str, str, str], Sequence[str]] = evidence.nothing
     # Text at a path that, by the history, already rests on the user's word: an update need not
     # prove those lines again. What only `outside` wrote is not among it.
     vouched: Callable[[str], str] = nothing_vouched

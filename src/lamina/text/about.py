@@ -17,7 +17,7 @@ from lamina.text.asks import classify, declines, takes_back
 from lamina.text.dates import find_dates
 from lamina.text.lists import Listed, sections, words
 from lamina.text.origins import asks_somebody
-from lamina.text.own_words import main_clause
+from lamina.text.own_words import ENDS, main_clause, on_one_line
 from lamina.text.wishes import limited, wish_in
 
 # ---- whole sentences: what was said, with nothing cut off and nothing put in
@@ -42,7 +42,6 @@ _OFTEN, _OFTEN_OF = 2, 0.1  # later messages that hold a word, and their share
 _TURNS, _COURTESY = words("proof.turns"), words("proof.courtesy")
 _IDLE, _GOES_BACK, _ASKS_FOR = map(Listed, ("proof.idle", "proof.goes_back", "proof.asks_for"))
 _A_WHILE, _NO_PROPOSAL = Listed("proof.a_while"), Listed("proof.no_proposal")
-_ENDS = tuple(".!?。！？")
 _KEPT_EDGES = " .!,;:。！，\"“”„'"
 
 
@@ -89,20 +88,6 @@ def letters(text: str) -> str:
     first = tokens(plain.partition(" ")[0])[:1]
     small = wording.SMALL_WORDS | _list("standing") | _list("no")
     return plain[:1].casefold() + plain[1:] if small.issuperset(first) else plain
-
-
-def on_one_line(text: str) -> str:
-    """With a stroke where a line ends that no mark ends, and dots before what is indented: a heading and
-    what hangs below another item would say something else in a row."""
-    shown = ""
-    for line in filter(str.strip, text.splitlines()):
-        bare = " ".join(line.split())
-        depth = (len(line.expandtabs(4)) - len(line.expandtabs(4).lstrip()) + 1) // 2
-        depth = 0 if bare.startswith("[…]") else depth  # nobody typed that
-        hangs = depth or bare[0] in "#*" or wording.LIST_ITEM.match(line)
-        stroke = " " if shown.endswith(_ENDS) and not hangs else " / "
-        shown += f"{stroke if shown else ''}{'·' * depth if shown else ''}{bare}"
-    return shown
 
 
 @lru_cache(maxsize=4096)
@@ -202,7 +187,7 @@ class Message:
             if wished and not leans(_less(around[2], "lead")):
                 found.append(told)
             for one in dict.fromkeys((without_wish(told) if first == last else told, told)):
-                end = "" if one.endswith(_ENDS) else "."
+                end = "" if one.endswith(ENDS) else "."
                 found.append(f"{one}{end} (said with: “{rest}”)")
         found.append(self._shown(0, len(said) - 1))
         return [*dict.fromkeys(map(on_one_line, found))]

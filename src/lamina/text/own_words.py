@@ -18,7 +18,7 @@ from lamina.text.asks import classify
 from lamina.text.lists import Listed, sections, words
 from lamina.text.origins import handed_over_in, hidden_character, split, without_quotations
 from lamina.text.wishes import Wish, meant_by, wish_in
-from lamina.text.wording import content_stems, fold, spans
+from lamina.text.wording import LIST_ITEM, content_stems, fold, spans
 
 
 def _statement_and_question(own: str, start: int, end: int) -> Iterator[tuple[int, int]]:
@@ -38,6 +38,7 @@ _CONDITION = Listed("own_words.condition")
 _TELLS = re.compile(r"\w+\W+\w+\W+\w|[\u3400-\u9fff]{4}")
 
 
+ENDS = tuple(".!?。！？")  # marks that end a sentence
 _LONGEST_MESSAGE = 20_000  # characters looked at; nobody types more in one go
 _LONGEST_SENTENCE = 600
 _DOCUMENT = 2_500  # a message above this is a document: only an explicit wish in it counts
@@ -109,6 +110,20 @@ def main_clause(kept: str, asking: str) -> str:
     if not (who and moves) or {"und", "oder"} & {*between} or "," in clause:
         return ""
     return " ".join([who[0], verb, *between]) + kept[len(clause) :]
+
+
+def on_one_line(text: str) -> str:
+    """With a stroke where a line ends that no mark ends, and dots before what is indented: a heading and
+    what hangs below another item would say something else in a row."""
+    shown = ""
+    for line in filter(str.strip, text.splitlines()):
+        bare = " ".join(line.split())
+        depth = (len(line.expandtabs(4)) - len(line.expandtabs(4).lstrip()) + 1) // 2
+        depth = 0 if bare.startswith("[…]") else depth  # nobody typed that
+        hangs = depth or bare[0] in "#*" or LIST_ITEM.match(line)
+        stroke = " " if shown.endswith(ENDS) and not hangs else " / "
+        shown += f"{stroke if shown else ''}{'·' * depth if shown else ''}{bare}"
+    return shown
 
 
 def asked_at(message: Sequence[Sentence], place: int) -> Asked | None:
