@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import inf
 from typing import Any, Literal, TypeAlias, cast
 
@@ -56,10 +56,10 @@ class Setting:
     adds_up: bool = False  # lists and tables of all files count together; none can drop another's
     check: Callable[[Mapping[str, Any]], None] | None = None  # the shape of a table
     default_text: str = ""  # for the docs, where the default depends on something
+    kind: Kind = field(init=False)
 
-    @property
-    def kind(self) -> Kind:
-        return _KIND_OF[type(self.default)]
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "kind", _KIND_OF[type(self.default)])
 
     @property
     def environment(self) -> str:
