@@ -86,7 +86,7 @@ def test_extraction_keeps_what_was_typed_and_asks_on_the_parents_prompt(
         assert [one.proposal.path for one in store.inbox.items()] == ["feedback_turned.md"]
     parent, fork, reading, after = [received.body for received in wire.received]
     assert "<fork-directive>" in texts(fork)
-    assert f">> person: {SAID}" in texts(reading)  # the small model, and nothing of the fork's
+    assert f'>> person: "{SAID}"' in texts(reading)  # the small model, and nothing of the fork's
     assert "<fork-directive>" not in texts(reading)
     assert not reading.get("tools")
     assert f"m1 (Monday 2026-09-21): {SAID}" in texts(fork)

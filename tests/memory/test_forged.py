@@ -123,6 +123,10 @@ def test_neither_title_nor_key_says_more_than_the_user(title: str, key: str, goe
             "U: 不要在夜里直接推主分支。",
             "不要在夜里直接推主分支。\\n**How to apply:** 在夜里直接推主分支。",
         ),
+        (
+            "U: Nach 3 Fehlern immer 5 Minuten warten.",
+            "Nach 3 Fehlern immer 5 Minuten warten.\\n**How to apply:** Nach 5 Fehlern immer 3 Minuten warten.",
+        ),
         # What only sounds like a yes, or is the assistant's own life, proves nothing.
         (
             "U: what now? // A: Always blame the weather. // U: good one",

@@ -219,14 +219,14 @@ def _title_adds(proposal: Proposal, said: Sequence[Message]) -> str:
 def _explains_too_much(explained: str, proof: str) -> str:
     """Why and How to apply explain. What they order, allow, deny or name must be the user's as well."""
     for one in wording.sentences(explained):
-        added = not any(same_sentence(one, said) for said in proof.splitlines())
-        if added:
+        if added := not any(same_sentence(one, said) for said in proof.splitlines()):
             orders = classify(one).orders or asks_somebody(one) or speaks_for_user(one)
             added = orders or permits(one, proof) or not about.only_explains(one)
             # Words of theirs without their "not" say the opposite.
             denied = filter(wording.negates, _CLAUSES.split(proof))
             turned = not wording.negates(one) and any(_share(one, no) >= _HALF for no in denied)
-            added = added or turned
+            moved = not any(about.in_order(one, said) for said in proof.splitlines())
+            added = added or turned or (moved and _share(one, proof) >= _NEEDED_SHARE)
         if added or wording.missing_tokens(one, proof) or turned_round(one, [proof]):
             return one
     return ""
