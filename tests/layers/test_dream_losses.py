@@ -485,6 +485,17 @@ def test_words_typed_before_prove_a_memory_of_the_user_as_in_extraction(place: P
     assert "source" not in next(line for line in index.splitlines() if "pytest" in line)
 
 
+@pytest.mark.spec("L6.4", "L5.6")
+def test_a_memory_that_only_moves_gets_no_older_words(place: Place) -> None:
+    typed_before(place, "Never push on Fridays, unless Marta has signed it off.")
+    folder = memory_place(place.home, place.project).directory
+    rule = "Never push on Fridays."
+    put(folder, {"feedback_a.md": topic("feedback", rule, rule, name=rule)})
+    moved = {"feedback_a.md": b"gone: merged into feedback_fridays.md\n"}
+    dreamt(place, moved | {"feedback_fridays.md": topic("feedback", rule, rule, name=rule)})
+    assert "Marta" not in "".join(on_disk(folder).values())
+
+
 @pytest.mark.spec("L6.3", "L5.6")
 def test_what_hooks_saw_typed_in_another_agents_session_counts_too(place: Place) -> None:
     typed_before(place, "hello")

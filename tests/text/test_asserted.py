@@ -12,7 +12,7 @@ from lamina.memory.gate import GateContext, decide
 from lamina.messages import Origin
 from lamina.text.about import Message, told_before, without_wish
 from lamina.text.asks import question_in, told
-from lamina.text.own_words import own_text, speaks_of
+from lamina.text.own_words import on_one_line, own_text, speaks_of
 from lamina.text.wishes import wish_in
 
 pytestmark = pytest.mark.spec("L5.6")
@@ -186,9 +186,9 @@ _CODE = "```python\nx = 1\n\ny = 2\n```"
 def test_pasted_code_takes_nothing_back_and_is_shown(told: str) -> None:
     amid = Message(own_text(f"{told}.\nHere is a sample of it:\n{_CODE}\nIt runs."))
     assert f"{told}." in amid.stated()
-    assert amid.ways() == [f"{told}. Here is a sample of it: / […] It runs."]
+    assert [*map(on_one_line, amid.ways())] == [f"{told}. Here is a sample of it: / […] It runs."]
     last = Message(own_text(f"{told}.\nHere is a sample of it:\n{_CODE}"))
-    assert last.ways() == [f"{told}. Here is a sample of it: […]"]
+    assert [*map(on_one_line, last.ways())] == [f"{told}. Here is a sample of it: […]"]
 
 
 @given(st.sampled_from(_STATEMENTS))

@@ -370,3 +370,48 @@ def test_a_statement_is_kept_with_all_that_was_typed_unless_they_asked_to_rememb
     ask(place, (words, [remember(content=content, name="x", description=content, type=kind), "ok"]))
     [file] = directory(place).glob(f"{kind}_*.md")
     assert file.read_text().endswith(f"\n{kept}\n")
+
+
+TWO = "I use tabs in Python files.\nI keep lines under 100 characters.\n"
+
+
+def edited(place: Place, words: str, old: str, new: str) -> str:
+    """The file after the agent's Edit of it, in answer to these words."""
+    path = directory(place) / "user_style.md"
+    put(place, path.name, "I use tabs in Python files", TWO, type="user")
+    edit = use("Edit", file_path=str(path), old_string=old, new_string=new)
+    steps = [use("Read", file_path=str(path)), edit, "ok"]
+
+    async def story() -> None:
+        async with place.open(steps, config={"permissions.allow": ["Edit"]}) as session:
+            await session.ask(words)
+
+    run(story)
+    return path.read_text()
+
+
+@pytest.mark.spec("L5.6")
+def test_an_edit_that_only_takes_lines_out_puts_no_words_in(place: Place) -> None:
+    words = "Forget that I use tabs in Python files. I keep lines under 100 characters."
+    text = edited(place, words, "I use tabs in Python files.\n", "")
+    assert "Forget" not in text
+    assert text.endswith("\n\nI keep lines under 100 characters.\n")
+
+
+@pytest.mark.spec("L5.6")
+def test_an_edit_of_a_memory_is_not_worded_anew(place: Place) -> None:
+    words = "There is a typo in my memory of tabs in Python files, it should be Python scripts."
+    text = edited(place, words, "in Python files", "in Python scripts")
+    assert text.endswith(f"\n\n{TWO}"), "it waits in the inbox as the agent wrote it"
+
+
+@pytest.mark.spec("F7", "L5.6")
+def test_after_a_correction_no_line_says_what_was_corrected(place: Place) -> None:
+    put(place, "user_style.md", "I use tabs in Python files", TWO, type="user")
+    new = "I use four spaces in Python files."
+    content = f"{new}\nI keep lines under 100 characters."
+    call = remember(content=content, name="Style", description=new, file="user_style.md")
+    told, _ = ask(place, ("No, I use four spaces in Python files, not tabs.", [call, "ok"]))
+    assert "“No, I use four spaces in Python files, not tabs”" in told
+    assert "I use tabs" not in (directory(place) / "user_style.md").read_text()
+    assert "I use tabs" not in (directory(place) / "MEMORY.md").read_text()

@@ -7,6 +7,7 @@ decides. `search` ranks by meaning and keeps its derived index up to date. Nothi
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import re
@@ -431,7 +432,8 @@ def search(args: argparse.Namespace, config: Config) -> None:
         )
         if args.ask and found:
             progress.say("The small model reads what was found (Ctrl-C stops)", now=True)
-            answers = _answers(args, config, words, found)
+            with contextlib.suppress(KeyboardInterrupt):  # what was found is there
+                answers = _answers(args, config, words, found)
     finally:
         progress.clear()
     _print_found(args, found, answers)

@@ -31,6 +31,7 @@ from lamina.memory.naming import file_name, title_of, why_misnamed
 from lamina.memory.topics import brought_to, edit_topic, read_topic, topic_of
 from lamina.secrets import Rules, Secrets, scan, secrets_in
 from lamina.text.dates import with_absolute_dates
+from lamina.text.own_words import on_one_line
 from lamina.text.wording import fold, sentences
 
 if TYPE_CHECKING:
@@ -310,10 +311,14 @@ def in_their_words(store: MemoryStore, proposal: Proposal, base: Memory | None =
     lines = proposal.body.splitlines()
     stays = [line for line in lines if fold(line) in standing]
     new = "\n".join(line for line in lines if line not in stays)
+    if not any(map(str.isalnum, new)):
+        return proposal  # lines only go
     said = _worded(store, replace(proposal, body=new), new=False)
     if said.body == new or fold(said.description) in standing:
         return proposal  # they said nothing else than what stands there
-    if stays:  # in one line with theirs the old description would speak of the new words
+    described = fold(base.description).rstrip(". ")
+    # On one line with theirs the old description would speak of the new words.
+    if described in fold(" ".join(stays)):
         said = replace(said, name=base.name, description=base.description)
     return replace(said, body="\n".join([*stays, said.body]))
 
@@ -323,7 +328,8 @@ def file_in_their_words(
 ) -> bytes:
     """A model's file in the user's own words, where its own would keep it waiting."""
     base = None if before is None else read_topic(proposal.path, before)
-    said = in_their_words(store, proposal, base)
+    taken = base is None and store.judge_among(proposal, (), "").speaks
+    said = proposal if taken else in_their_words(store, proposal, base)
     if said is proposal:
         return content
     return edit_topic(content, name=said.name, description=said.description, body=said.body)
@@ -345,10 +351,9 @@ def _worded(store: MemoryStore, proposal: Proposal, *, new: bool) -> Proposal:
     if theirs := store.judge_among(asked, (), "").theirs:
         known = fold(" ".join(theirs))  # what it says itself is not explained again
         more = [one for one in explained if fold(one.rpartition(":**")[2]) not in known]
-        item = "- " if len(theirs) > 1 else ""  # in one text they would speak of each other
         bodies: tuple[list[str], ...] = (["", *more] if more else [], [])
         ways += [
-            _called(proposal, words[0], "\n".join([*(f"{item}{one}" for one in words), *more, ""]))
+            _called(proposal, words[0], "\n".join([*_listed(words), *more, ""]))
             for words in ([_with_days(proposal, theirs), theirs] if fact else [theirs])
             for more in bodies
         ]
@@ -373,8 +378,15 @@ def _with_days(proposal: Proposal, theirs: Sequence[str]) -> list[str]:
     return [with_absolute_dates(one, said) for one in theirs]
 
 
+def _listed(said: Sequence[str]) -> Sequence[str]:
+    """One message as it was typed; of several each an item, since in one text they would speak of each other."""
+    return said if len(said) == 1 else [f"- {on_one_line(one)}" for one in said]
+
+
 def _called(proposal: Proposal, said: str, body: str) -> Proposal:
-    return replace(proposal, name=title_of(said), description=said.rstrip("."), hook="", body=body)
+    return replace(
+        proposal, name=title_of(said), description=on_one_line(said).rstrip("."), hook="", body=body
+    )
 
 
 # ---- secrets that a write would bring in

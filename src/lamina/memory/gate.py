@@ -33,6 +33,7 @@ from lamina.text.claims import no_statement, order_heard
 from lamina.text.dates import find_dates
 from lamina.text.likeness import tells_apart
 from lamina.text.origins import hidden_character, speaks_as_system, tells_of_code, typed_parts
+from lamina.text.own_words import on_one_line
 
 if TYPE_CHECKING:
     from lamina.secrets import Rules
@@ -194,7 +195,7 @@ def _decided(
         # Nobody looks into an agent's inbox: what a person should see first is refused.
         decision = "refuse" if context.owner else "inbox"
         theirs = [] if new or origin == "typed" else evidence.their_words(proposal, context.record)
-        reason += f"; their whole words are “{' '.join(theirs)}”" if theirs else ""
+        reason += f"; their whole words are “{on_one_line(' '.join(theirs))}”" if theirs else ""
         return Verdict(decision, sentence_of(reason), warnings, twin, origin, theirs=theirs)
     if revives:
         warnings.append(f"This was forgotten {forgotten}; asked for again, it comes back.")

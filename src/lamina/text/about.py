@@ -190,7 +190,7 @@ class Message:
                 end = "" if one.endswith(ENDS) else "."
                 found.append(f"{one}{end} (said with: “{rest}”)")
         found.append(self._shown(0, len(said) - 1))
-        return [*dict.fromkeys(map(on_one_line, found))]
+        return [*dict.fromkeys(map(str.strip, found))]
 
     def holds(self, claim: str, days: Collection[str] = (), *, after: str = "") -> bool:
         """Whether a claim is all of it. `days`: those of each quote, in a row. `after`: what stands

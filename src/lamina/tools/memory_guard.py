@@ -296,7 +296,7 @@ class MemoryGuard:
             return self._appended(path, below, data, old, reason)
         wanted = data
         made = proposal_of(read_topic(below, data), "agent", self._session)
-        if made.type in ("user", "feedback"):
+        if old is None and made.type in ("user", "feedback"):
             made = replace(made, evidence=tuple(evidence))
             data = file_in_their_words(self._store, made, data, old)
         try:

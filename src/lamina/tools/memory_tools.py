@@ -33,6 +33,7 @@ from lamina.memory import (
 from lamina.messages import Json
 from lamina.ports import MemoryStore, ToolContext, ToolOutcome, ToolSpec
 from lamina.text.asks import forget_wish
+from lamina.text.own_words import on_one_line
 from lamina.tools import memory_guard, takes, words
 
 _HOW = "To forget one of them, name its file: “forget FILE.md”."
@@ -242,7 +243,9 @@ class Remember:
         outcome = logged or self.store.remember(worded, base=base, pointer=self.with_index)
         if worded.body == proposal.body:
             return outcome
-        note = f"It says so in the user's own words: “{worded.description}”"
+        known = {*proposal.body.splitlines(), *(base.body.splitlines() if base else ())}
+        theirs = on_one_line("\n".join(one for one in worded.body.splitlines() if one not in known))
+        note = f"It says so in the user's own words: “{theirs.rstrip('.')}”"
         return replace(outcome, warnings=[*outcome.warnings, note])
 
 

@@ -116,9 +116,14 @@ async def dream(
 def _in_their_words(
     planner: DreamPlanner, left: Mapping[str, bytes]
 ) -> Iterator[tuple[str, bytes]]:
-    """New files in what the user typed in past sessions, where the model's words would wait."""
+    """New files in what the user typed in past sessions, where the model's words would wait. What a
+    memory says already is only moved, and stays as it is now."""
+    known = {
+        wording.fold(line) for one in planner.before.memories() for line in one.body.splitlines()
+    }
     for path, heard in planner.judge.heard.items():
-        if heard and path not in planner.before.files:
+        lines = {*map(wording.fold, read_topic(path, left[path]).body.splitlines())}
+        if heard and path not in planner.before.files and lines - known - {""}:
             made = proposal_of(read_topic(path, left[path]), "dream", "")
             made = replace(made, evidence=tuple(heard))
             yield path, file_in_their_words(planner.store, made, left[path], None)
