@@ -149,7 +149,13 @@ def test_what_was_said_for_a_while_or_not_agreed_to_waits(talk: str, memory: str
 
 
 @pytest.mark.parametrize(
-    "key", ["source=a-joke-by-Tom", "updated=no-longer-true", "modified=其实不过敏"]
+    "key",
+    [
+        "source=a-joke-by-Tom",
+        f"updated={'1' * 3_000}x y",
+        "updated=no-longer-true",
+        "modified=其实不过敏",
+    ],
 )
 def test_a_key_of_ours_says_nothing(key: str) -> None:
     assert not got_in(

@@ -464,13 +464,11 @@ def _confirmed(record: Record, session: str, entry: str, kind: str | None) -> li
         for n, one in enumerate(offered, 1)
         if not any(map(about.limits, offered[n:]))  # what limits both stands behind the last
     ]
-    ways = [
-        (one, (one, one[:1].lower() + one[1:])) for one in proposed
-    ]  # amid a question it was small
     return [
         one
-        for one, ways in ways
-        if any(same_sentence(way, asked) for way in ways for asked in choices)
+        for one in proposed
+        for ways in [(one, one[:1].lower() + one[1:])]  # amid a question it was small
+        if any(same_sentence(way, choice) for way in ways for choice in choices)
     ]
 
 

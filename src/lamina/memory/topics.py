@@ -21,9 +21,10 @@ KEPT_BY_US = frozenset(
     originsessionid node_type""".split()  # noqa: SIM905 - a word list
 )
 # A day, a number, an id, or one of our own words: what such a key holds, and no statement.
-_PLAIN_VALUE = re.compile(
-    r"[\W\d_]*(?:[\d:.TZ+-]+|[0-9a-fA-F-]{8,}|true|false|memory|tool|page|pasted|assistant|recalled|system"
-    r"|hook|agent|teammate|outside|program|user)?[\W\d_]*"
+_ID = re.compile(r"[0-9a-fA-F-]{8,}")
+_OUR_VALUES = frozenset(
+    """true false memory tool page pasted assistant recalled system hook agent teammate outside
+    program user t z tz""".split()  # noqa: SIM905 - a word list
 )
 _WORD_ENDS = re.compile(r"[_.-]+|(?<=[a-z])(?=[A-Z])")
 
@@ -483,6 +484,7 @@ def said_by_keys(extra: Mapping[str, str]) -> list[str]:
         spelled, ours = " ".join(_WORD_ENDS.split(key)), key.casefold() in KEPT_BY_US
         if not ours:
             said.append(spelled)
-        if not (ours and _PLAIN_VALUE.fullmatch(value)):
+        letters = "".join(filter(str.isalpha, value)).casefold()
+        if not (ours and (not letters or letters in _OUR_VALUES or _ID.fullmatch(value))):
             said.append(value)
     return said

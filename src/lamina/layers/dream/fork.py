@@ -122,10 +122,10 @@ def _in_their_words(
         wording.fold(line) for one in planner.before.memories() for line in one.body.splitlines()
     }
     for path, heard in planner.judge.heard.items():
-        lines = {*map(wording.fold, read_topic(path, left[path]).body.splitlines())}
-        if heard and path not in planner.before.files and lines - known - {""}:
-            made = proposal_of(read_topic(path, left[path]), "dream", "")
-            made = replace(made, evidence=tuple(heard))
+        memory = read_topic(path, left[path])
+        new = {*map(wording.fold, memory.body.splitlines())} - known - {""}
+        if heard and new and path not in planner.before.files:
+            made = replace(proposal_of(memory, "dream", ""), evidence=tuple(heard))
             yield path, file_in_their_words(planner.store, made, left[path], None)
 
 
