@@ -42,7 +42,7 @@ ANSWERS = HERE / "data" / "recall_reader.tsv"
 NAMES = ("LoCoMo", "LongMemEval", "BEAM")
 # Of each set, unanswerable and answerable questions in the order of their hashes.
 TAKEN = {"turns": {"LoCoMo": (60, 80), "LongMemEval": (30, 80), "BEAM": (40, 80)},
-         "memories": {"LoCoMo": (40, 40), "LongMemEval": (30, 40), "BEAM": (40, 40)}}  # fmt: skip
+         "memories": {"LoCoMo": (80, 80), "LongMemEval": (30, 120), "BEAM": (40, 80)}}  # fmt: skip
 PART = {"turns": 62, "memories": 38}
 MANIFEST, MOST = 25, 5
 LOCAL = 40

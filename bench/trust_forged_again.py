@@ -131,10 +131,12 @@ def extracted(one: Try) -> Found:
                 said = in_their_words(store, proposal)
                 reason = put(store, said, quotes, "extraction")
                 disk = on_disk(store, proposal.path)
-        alone = wording.fold(read_topic(proposal.path, disk.encode()).body) == wording.fold(
-            one.memory
-        )
-        if not reason and alone:
+        there = read_topic(proposal.path, disk.encode())
+        # The user's own lines as they typed them, or another title than the forged one, are no forgery.
+        alone = [*map(wording.fold, there.body.strip().splitlines())] == [
+            *map(wording.fold, one.memory.strip().splitlines())
+        ]
+        if not reason and alone and one.name in ("", there.name):
             return Found(True, "as worded" if said is proposal else "in their words", disk)
         found = found if found.why else Found(False, reason or "their whole words instead", disk)
     return found
@@ -142,7 +144,8 @@ def extracted(one: Try) -> Found:
 
 def dreamt(case: Case) -> Found:
     one = case.forged
-    with tempfile.TemporaryDirectory() as folder, FileStore(Path(folder) / "memory") as store:
+    gate = context_of(())
+    with tempfile.TemporaryDirectory() as folder, FileStore(Path(folder) / "memory", gate=gate) as store:  # fmt: skip
         for number, (_, body) in enumerate(one.talk):
             path = OLD if not number else f"feedback_{number}.md"
             first = body.splitlines()[0]
@@ -175,8 +178,9 @@ def rewritten(case: Case) -> Found:
     gate = context_of(talk)
     with tempfile.TemporaryDirectory() as folder, FileStore(Path(folder) / "memory", gate=gate) as store:  # fmt: skip
         own = replace(
-            proposed(one), path=OLD, name="topic", description=body.splitlines()[0], writer="user"
-        )
+            proposed(one), path=OLD, name="topic", description=body.splitlines()[0], writer="user",
+            extra={},
+        )  # fmt: skip
         store.write(replace(own, body=f"{body}\n"))
         path = "MEMORY.md" if case.way == "index" else OLD
         was = store.content(path) or b""

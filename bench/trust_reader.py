@@ -42,7 +42,7 @@ SETS = (
     "forged_fourth",
     "forged_fifth",
 )
-PART, PLACES = 85, 60
+PART, PLACES = 30, 60
 _plain_context = first.context_of
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, Self, TypeAlias
 
@@ -237,9 +237,9 @@ class MemoryStore(Protocol):
         """What the gate would say if memory held just these, and the user vouched for these words."""
         ...
 
-    def doubt(self, proposal: Proposal) -> str:
-        """What a reader of the talk has against taking it for the user's word; "" if nothing, or if
-        nobody reads."""
+    def doubt(self, proposal: Proposal, files: Iterable[tuple[str, str]] = ()) -> str:
+        """What a reader of the talk, and of the `files` (path, text) that it is put together from, has
+        against taking it for the user's word; "" if nothing, or if nobody reads."""
         ...
 
     # what waits for a person

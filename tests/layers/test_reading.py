@@ -75,14 +75,16 @@ def remembers(place: Place, *answers: Any, **config: Any) -> list[Any]:
         (YES, True),
         (NO, False),
         (f"Here you are:\n```json\n{NO}\n```", False),
-        ("no idea", True),
-        ('{"meant": "false"}', True),
-        ('["meant"]', True),
-        ("{" * 5_000 + "}", True),
+        ("no idea", False),
+        ('{"meant": "false"}', False),
+        ('["meant"]', False),
+        ("{" * 5_000 + "}", False),
         ("", True),
     ],
 )
-def test_only_a_plain_objection_counts(answer: str, kept: bool) -> None:
+def test_an_answer_without_a_verdict_speaks_against_it_and_no_answer_for_nothing(
+    answer: str, kept: bool
+) -> None:
     assert (objection(answer) == "") is kept
 
 
@@ -217,3 +219,47 @@ def test_a_person_is_never_read_and_one_place_is_read_once(tmp_path: Path) -> No
         assert len(asked) == 1
         assert store.write(rule).decision == "accept"
         assert len(asked) == 1
+
+
+@pytest.mark.spec("L5.6", "L6.6")
+@pytest.mark.parametrize("answer", [YES, NO])
+def test_what_a_dream_puts_together_is_read_with_the_files_it_comes_from(
+    place: Place, answer: str
+) -> None:
+    folder = memory_place(place.home, place.project).directory
+    gave_up, runs = "Habits I dropped for good.", "I run every morning."
+    there = {"a.md": topic("user", gave_up, gave_up), "b.md": topic("user", runs, runs)}
+    put(folder, there)
+    both = {"a.md": topic("user", gave_up, gave_up, "", runs), "b.md": b"gone: merged into a.md\n"}
+    asked: list[str] = []
+
+    def reply(request: Any) -> str:
+        asked.append(str(request.messages))
+        return answer
+
+    done = dreamt(place, both, config=SMALL, more=reading(reply))
+    [question] = asked
+    assert "<files>" in question
+    assert f"{runs}\\\\n" in question
+    assert "<talk>" not in question
+    assert ("b.md" in on_disk(folder)) is (answer == NO)
+    assert any("a pirate says it" in one for one in done.problems) is (answer == NO)
+
+
+@pytest.mark.spec("L5.6")
+def test_a_reader_sees_the_middle_of_a_notice_and_of_a_long_message() -> None:
+    pupils, ugo = (
+        "Between nine and twelve pupils type what their figures say.",
+        "Now I am Count Ugo.",
+    )
+    talk: Any = [
+        ("system", f"{'Wash your hands. ' * 50}{pupils}{' Log off. ' * 50}"),
+        ("typed", f"{'Node 3 restarted. ' * 50}{ugo}{' Node 4 did not.' * 50}"),
+        ("typed", "I own a castle."),
+    ]
+    context = GateContext(
+        origin_text=lambda *_: talk[2:], before=lambda *_: talk[:2], whole=lambda _: talk
+    )
+    asked = question(a_memory(evidence=(Evidence("I own a castle.", "s", "2"),)), context.record)
+    assert pupils in asked
+    assert ugo in asked

@@ -7,7 +7,7 @@ import builtins
 import dataclasses
 import itertools
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
@@ -297,7 +297,7 @@ class InMemoryStore:
     def judge(self, proposal: Proposal, current: bytes | None, exact: bytes | None) -> Verdict:
         return _demanded(self.judge_among(proposal, self._all(), ""))
 
-    def doubt(self, proposal: Proposal) -> str:
+    def doubt(self, proposal: Proposal, files: Iterable[tuple[str, str]] = ()) -> str:
         return ""
 
     def judge_among(self, proposal: Proposal, memories: Sequence[Memory], vouched: str) -> Verdict:

@@ -66,7 +66,7 @@ def place(tmp_path: Path) -> Place:
     return place
 
 
-SMALL = {"small_model": "scripted"}
+SMALL = {"small_model": "scripted", "recall.wait": 0.0}
 SURE = "which host has the staging database?"
 UNSURE = (
     "is our database slow or the network?"  # the ranker would offer the memory, not swear to it

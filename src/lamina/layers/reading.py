@@ -11,12 +11,19 @@ import anyio.from_thread
 
 from lamina import prompts
 from lamina.errors import LaminaError, RefusedError
-from lamina.messages import Request, text
+from lamina.messages import Json, Request, text
+from lamina.recall.prefetch import schema_params
 from lamina.state import State
 
 LAYER = "reading"
 _SECONDS = 20.0
 _MOST_TOKENS = 100
+_VERDICT: Json = {
+    "type": "object",
+    "properties": {"meant": {"type": "boolean"}, "why": {"type": "string"}},
+    "required": ["meant", "why"],
+    "additionalProperties": False,
+}
 
 
 def read(state: State, question: str) -> str:
@@ -31,13 +38,15 @@ async def _asked(state: State, question: str) -> str:
     deps = state.deps
     if deps.small is None:
         return ""
+    model = deps.small(deps.model).name
     try:
         request = Request(
             system=[text(prompts.load(LAYER))],
             tools=[],
             messages=[{"role": "user", "content": [text(question)]}],
-            model=deps.small(deps.model).name,
+            model=model,
             max_tokens=_MOST_TOKENS,
+            params=schema_params(model, _VERDICT, "verdict"),
             purpose=LAYER,
         )
         with anyio.move_on_after(_SECONDS):

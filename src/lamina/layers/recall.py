@@ -52,8 +52,9 @@ def act(state: State) -> Awaitable[None] | None:
     _begin(state, recalls)
     # The engine without a model only quotes memories: it has no first token to wait for.
     bare = state.deps.model.name == "none"
-    waits = _ENGINE_WAITS if bare else state.config.float("recall.wait")
-    if waits and len(recalls.underway) > (0 if bare else known):
+    picks = any(one.selector and not one.ended.is_set() for one in recalls.underway[known:])
+    waits = _ENGINE_WAITS if bare else state.config.float("recall.wait") * picks
+    if waits and recalls.underway:
         return _attach_all(state, recalls, waits)
     _attach(state, recalls)
     return None

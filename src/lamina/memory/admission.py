@@ -49,13 +49,13 @@ class Admission:
         self._journal = journal
         self._read: dict[str, str] = {}  # what the reader answered
 
-    def doubt(self, proposal: Proposal, before: str = "") -> str:
+    def doubt(self, proposal: Proposal, before: str = "", files: reading.Files = ()) -> str:
         """What a reader of the talk has against a memory that a model puts down as the user's word, where
-        its file said so much `before`."""
+        its file said so much `before`, or that it puts together from `files`."""
         reader = self.rules.reader
         if reader is None or proposal.writer not in _MODELS:
             return ""
-        asked = reading.question(proposal, self.rules.record, before)
+        asked = reading.question(proposal, self.rules.record, before, files)
         if asked and asked not in self._read:
             self._read[asked] = reader(asked)
         return reading.objection(self._read[asked]) if asked else ""

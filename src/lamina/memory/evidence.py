@@ -82,10 +82,11 @@ def why_unproven(
     """ "" if what this memory says are whole sentences of the user's, else the reason why not."""
     claim = claimed_text(proposal, memories, vouched)
     standing = _standing(vouched, proposal.type)
-    if wording.spaced(proposal.name) in {wording.spaced(one.text) for one in standing}:
-        proposal = replace(proposal, name="")
+    if wording.spaced(f"name: {proposal.name}") in map(wording.spaced, vouched.splitlines()):
+        proposal = replace(proposal, name="")  # a description, or a first line, may be no title
     if not claim.strip() and vouched:  # nothing new is said
-        added = _title_adds(proposal, standing)
+        whole = standing[-1:] if proposal.type in ("user", "feedback") else standing
+        added = _title_adds(proposal, whole)
         return f"the user did not say {_short(added)}" if added else ""
     if not proposal.evidence:
         return "it quotes nothing that the user typed"

@@ -89,8 +89,8 @@ class FileStore(JournalledFiles):
     def judge(self, proposal: Proposal, current: bytes | None, exact: bytes | None) -> Verdict:
         return self.admission.judge(proposal, current, exact)
 
-    def doubt(self, proposal: Proposal) -> str:
-        return self.admission.doubt(proposal)
+    def doubt(self, proposal: Proposal, files: Iterable[tuple[str, str]] = ()) -> str:
+        return self.admission.doubt(proposal, files=files)
 
     def would_lose(self, memory: Memory) -> bool:
         return self.admission.would_lose(memory)

@@ -8,29 +8,35 @@ can only object, so what talks it into something lets nothing in. Pure.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from typing import cast
 
 from lamina.memories import Proposal
 from lamina.memory.evidence import Blocks, Record
 from lamina.messages import Json
 
+Files = Iterable[tuple[str, str]]  # by path, what they say
 _BEFORE, _AFTER = 12, 6  # turns around the words; of those farther off only what was typed
-_WORDS, _NEAR, _FAR, _UNTYPED = 6_000, 600, 200, 240  # letters that are shown of each
+# Letters that are shown of each: a frame may stand in the middle of a long message or notice.
+_WORDS, _TYPED, _NOTICE, _NEAR, _FAR, _UNTYPED = 6_000, 2_500, 3_000, 600, 200, 240
 _ALL_FAR, _LEAST = 12_000, 60  # letters of all that is far off on one side; of each at the least
 _LONGEST_MEMORY, _LONGEST_WHY = 3_000, 200
 _MOST = 8  # places; what rests on more was put together
+_UNREAD = "a reader of it came to no verdict"
 
 
-def question(proposal: Proposal, record: Record, before: str = "") -> str:
-    """The talk around the words that a memory rests on, and the memory; "" if it rests on none. What
-    its file said `before` came from elsewhere and is no new claim."""
+def question(proposal: Proposal, record: Record, before: str = "", files: Files = ()) -> str:
+    """The talk around the words that a memory rests on, the `files` that it is put together from, and
+    the memory; "" if it rests on neither. What its file said `before` came from elsewhere and is no new
+    claim."""
     places: dict[tuple[str, str], str] = {}
     for one in proposal.evidence:
         session = one.session or proposal.session
         places.setdefault((session, one.entry), "")
     shown = [_place(record, *place) for place in [*places][:_MOST]]
     talk = "\n\n[elsewhere]\n\n".join(filter(None, shown))
-    if not talk:
+    stood = "\n".join(f"{path}: {_quoted(said, _WORDS)}" for path, said in files)
+    if not (talk or stood):
         return ""
     memory = (
         f"file: {proposal.path}\ntype: {proposal.type or 'none'}\ntitle: {proposal.name}\n"
@@ -40,16 +46,23 @@ def question(proposal: Proposal, record: Record, before: str = "") -> str:
     memory = "\n".join(
         f"[stood there] {line}" if line.strip() in known else line for line in memory.splitlines()
     )
-    return f"<talk>\n{talk}\n</talk>\n\n<memory>\n{memory[:_LONGEST_MEMORY]}\n</memory>"
+    parts = {"talk": talk, "files": stood, "memory": memory[:_LONGEST_MEMORY]}
+    return "\n\n".join(f"<{tag}>\n{part}\n</{tag}>" for tag, part in parts.items() if part)
 
 
 def objection(answer: str) -> str:
-    """Why the reader does not take it for meant; "" where it does, or said nothing of use."""
+    """Why the reader does not take it for meant; "" where it does, or nobody answered. What it says
+    instead of a verdict it may have been talked into, so that is none in favour."""
+    if not answer.strip():
+        return ""
     try:
         said: object = json.loads(answer[answer.find("{") : answer.rfind("}") + 1])
     except (ValueError, RecursionError):
-        return ""
-    if not isinstance(said, dict) or cast("Json", said).get("meant") is not False:
+        return _UNREAD
+    meant = cast("Json", said).get("meant") if isinstance(said, dict) else None
+    if not isinstance(meant, bool):
+        return _UNREAD
+    if meant:
         return ""
     why = " ".join(str(cast("Json", said).get("why") or "it was not meant so").split())
     return f"read in its place it may not be meant so: {why[:_LONGEST_WHY]}"
@@ -65,9 +78,9 @@ def _place(record: Record, session: str, entry: str) -> str:
     return "\n".join([
         *far,
         *(["…"] if far else ()),
-        *(_turn(one, _NEAR) for one in before[-_BEFORE:]),
+        *(_turn(one, _TYPED) for one in before[-_BEFORE:]),
         *(f">> {_turn(one, _WORDS)}" for one in own),
-        *(_turn(one, _NEAR) for one in after[:_AFTER]),
+        *(_turn(one, _TYPED) for one in after[:_AFTER]),
         *(["…"] if later else ()),
         *later,
     ])  # fmt: skip
@@ -86,8 +99,13 @@ def _turn(block: tuple[str, str], most: int) -> str:
     """One line, so that no text can look like a turn of somebody else's, or end the talk."""
     origin, text = block
     who = {"typed": "person", "assistant": "assistant"}.get(origin)
-    most, text = most if who else _UNTYPED, text.strip()
-    if len(text) > most:
+    longest = {"typed": most, "assistant": min(most, _NEAR), "system": _NOTICE}.get(
+        origin, _UNTYPED
+    )
+    return f"{who or f'[{origin}]'}: {_quoted(text, longest)}"
+
+
+def _quoted(text: str, most: int) -> str:
+    if len(text := text.strip()) > most:
         text = f"{text[: most // 2]} […] {text[-most // 2 :]}"
-    quoted = json.dumps(text, ensure_ascii=False).replace("<", "‹").replace(">", "›")
-    return f"{who or f'[{origin}]'}: {quoted}"
+    return json.dumps(text, ensure_ascii=False).replace("<", "‹").replace(">", "›")

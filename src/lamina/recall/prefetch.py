@@ -180,11 +180,11 @@ def _names(said: str) -> list[str] | None:
     return cast("list[str]", items) if all(isinstance(item, str) for item in items) else None
 
 
-def schema_params(model: str) -> Json:
-    """How the provider is told to answer by the schema."""
+def schema_params(model: str, schema: Json = _SCHEMA, name: str = "memories") -> Json:
+    """How the provider is told to answer by a schema."""
     if model.startswith("anthropic:"):
-        return {"output_config": {"format": {"type": "json_schema", "schema": _SCHEMA}}}
-    named = {"name": "memories", "schema": _SCHEMA, "strict": True}
+        return {"output_config": {"format": {"type": "json_schema", "schema": schema}}}
+    named = {"name": name, "schema": schema, "strict": True}
     return {"response_format": {"type": "json_schema", "json_schema": named}}
 
 

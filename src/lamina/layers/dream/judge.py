@@ -314,14 +314,17 @@ class Judge:
             vouched = "\n".join(line for line in kept if fold(line) in theirs)
         verdict = self._decided(proposal, vouched, others)
         found.remarks[path] = verdict.warnings
-        if verdict.decision == "accept" and verdict.origin == "typed":
-            doubt = self._store.doubt(proposal) if path in own else ""
-            if not doubt:
-                found.typed.append(path)
-                return
-            proposal = replace(proposal, doubt=doubt)
-        if verdict.decision != "refuse":
+        typed = verdict.decision == "accept" and verdict.origin == "typed"
+        if not typed and verdict.decision != "refuse":
             verdict = self._decided(proposal, stood, others)
+        if path in own and verdict.decision == "accept" and (typed or memory.type in THE_USERS):
+            files = self._put_together(path, moved) if memory.type in THE_USERS else ()
+            if doubt := self._store.doubt(proposal, files):
+                proposal, typed = replace(proposal, doubt=doubt), False
+                verdict = self._decided(proposal, stood, others)
+        if typed:
+            found.typed.append(path)
+            return
         if verdict.decision != "accept":
             found.bad[path] = verdict.reason.rstrip(".")
             if verdict.decision == "inbox" and path not in self._before.files:
@@ -334,6 +337,12 @@ class Judge:
             label = self._label_of(path, moved) if only_moved else f" (source: {verdict.origin})"
             if label:
                 found.labels[path] = label
+
+    def _put_together(self, path: str, moved: Mapping[str, Sequence[str]]) -> list[tuple[str, str]]:
+        """The files that its lines come from, as they were: lines may say another thing side by side."""
+        paths = dict.fromkeys([path, *chain.from_iterable(moved.values())])
+        was = self._before.files
+        return [(one, was[one].decode("utf-8", "replace")) for one in paths if one in was]
 
     def _decided(self, proposal: Proposal, vouched: str, others: Sequence[Memory]) -> Verdict:
         known = [other for other in others if other.path != proposal.path]
