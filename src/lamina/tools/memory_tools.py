@@ -218,7 +218,8 @@ class Remember:
         with suppress(MemoryStoreError):  # of a name that can't be one, the gate says why
             base = self.store.read(path) if input.get("file") else None
         if base and kind in ("user", "feedback"):
-            name = title_of(description)  # no model names what the user said
+            # No model names what the user said.
+            name = base.name if description == base.description else title_of(description)
         claim = f"{name}\n{description}\n{content}"
         evidence = memory_guard.evidence_for(
             claim, entries, self.session, users_word=kind in ("user", "feedback")
