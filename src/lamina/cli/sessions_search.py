@@ -455,7 +455,7 @@ def _answers(
 
     read = read_turns(config, question, found)
     if read.answers is None and not args.quiet:
-        note(f"Not read, so all are shown: {one_line(read.problem, 500)}")
+        note(f"Not read, so all are shown: {one_line(read.problem.rstrip('.'), 500)}.")
     return read.answers
 
 

@@ -84,27 +84,45 @@ class Selection:
 
 
 @dataclass(frozen=True, slots=True)
-class Selector:
-    """A small model that picks."""
+class SmallModel:
+    """A small model that is asked one thing and names what it chooses, in time or not at all."""
 
     ask: Ask
     model: str
     max_tokens: int = 256
     seconds: float = 10.0
 
+    def to_choose(self, prompt: str, words: str) -> Request:
+        return Request(
+            system=[text(prompt)],
+            tools=[],
+            messages=[{"role": "user", "content": [text(words)]}],
+            model=self.model,
+            max_tokens=self.max_tokens,
+            params=schema_params(self.model),
+            purpose="recall",
+        )
+
+    async def answer(self, request: Request) -> Response | str:
+        """Its answer, or why there is none."""
+        with anyio.move_on_after(self.seconds):
+            try:
+                return await self.ask(request)
+            except LaminaError as error:
+                return f"{self.model} could not be asked: {error}"
+        return f"{self.model} took over {self.seconds:g} s"
+
+
+class Selector(SmallModel):
+    """It picks memories."""
+
     async def pick(
         self, asked: RecallRequest, candidates: Sequence[Candidate], most: int
     ) -> Selection:
         """Up to `most` of the candidates; the ranker's choice if the model is of no help."""
-        request = self._request(asked, candidates, most)
-        response: Response | None = None
-        with anyio.move_on_after(self.seconds):
-            try:
-                response = await self.ask(request)
-            except LaminaError as error:
-                return by_rank(candidates, most, f"{self.model} could not be asked: {error}")
-        if response is None:
-            return by_rank(candidates, most, f"{self.model} took over {self.seconds:g} s")
+        response = await self.answer(self._request(asked, candidates, most))
+        if isinstance(response, str):
+            return by_rank(candidates, most, response)
         return _read_choice(response, candidates, most, self.model)
 
     def _request(self, asked: RecallRequest, candidates: Sequence[Candidate], most: int) -> Request:
@@ -119,15 +137,7 @@ class Selector:
             kind = f"[{one.type}] " if one.type else ""
             about = fitting_part(one.description, asked.question, _LONGEST_LINE)
             words.append(f"- {kind}{one.path} (saved {age_words(one.saved, asked.now)}): {about}")
-        return Request(
-            system=[text(prompts.load("recall", most=str(most)))],
-            tools=[],
-            messages=[{"role": "user", "content": [text("\n".join(words))]}],
-            model=self.model,
-            max_tokens=self.max_tokens,
-            params=schema_params(self.model),
-            purpose="recall",
-        )
+        return self.to_choose(prompts.load("recall", most=str(most)), "\n".join(words))
 
 
 def by_rank(candidates: Sequence[Candidate], most: int, why: str) -> Selection:

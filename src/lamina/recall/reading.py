@@ -13,12 +13,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, cast
 
-import anyio
-
 from lamina import prompts
-from lamina.errors import LaminaError
-from lamina.messages import Json, Request, Response, text
-from lamina.recall.prefetch import LONGEST_QUESTION, Ask, schema_params
+from lamina.messages import Json, Request
+from lamina.recall.prefetch import LONGEST_QUESTION, SmallModel
 from lamina.recall.scoring import fitting_part
 from lamina.recall.transcripts import FoundMessage
 
@@ -35,39 +32,20 @@ class Reading:
     problem: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class TurnReader:
-    """A small model that reads what was found."""
-
-    ask: Ask
-    model: str
-    max_tokens: int = 256
-    seconds: float = 10.0
+class TurnReader(SmallModel):
+    """It reads what was found."""
 
     async def read(self, question: str, found: Sequence[FoundMessage], now: float) -> Reading:
-        response: Response | None = None
-        with anyio.move_on_after(self.seconds):
-            try:
-                response = await self.ask(self.request(question, found, now))
-            except LaminaError as error:
-                return Reading(None, f"{self.model} could not be asked: {error}")
-        if response is None:
-            return Reading(None, f"{self.model} took over {self.seconds:g} s.")
+        response = await self.answer(self.request(question, found, now))
+        if isinstance(response, str):
+            return Reading(None, response)
         named = numbers_in(response.text, len(found[:READ]))
         if named is None or response.stop_reason == "refusal":
-            return Reading(None, f"{self.model} did not say which answer.")
+            return Reading(None, f"{self.model} did not say which answer")
         return Reading({place: place + 1 in named for place in range(len(found[:READ]))})
 
     def request(self, question: str, found: Sequence[FoundMessage], now: float) -> Request:
-        return Request(
-            system=[text(prompts.load("recall_turns"))],
-            tools=[],
-            messages=[{"role": "user", "content": [text(shown(question, found, now))]}],
-            model=self.model,
-            max_tokens=self.max_tokens,
-            params=schema_params(self.model),
-            purpose="recall",
-        )
+        return self.to_choose(prompts.load("recall_turns"), shown(question, found, now))
 
 
 def shown(question: str, found: Sequence[FoundMessage], now: float) -> str:
