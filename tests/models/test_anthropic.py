@@ -31,9 +31,9 @@ from lamina.events import (
     Warned,
     quiet,
 )
-from lamina.messages import Usage, text, tool_use
+from lamina.messages import Request, Usage, text, tool_use
 from lamina.models import OPTIONS, open_model
-from lamina.models.anthropic import AnthropicModel, Assembly
+from lamina.models.anthropic import AnthropicModel, Assembly, with_breakpoints
 from lamina.models.remote import Malformed
 from lamina.ports import Model
 
@@ -155,6 +155,16 @@ def test_breakpoints_stand_after_tools_and_system_and_move_with_the_conversation
     assert marks(wire.received[0].body) == ["tools/1", "system/1", "0/1"]
     assert marks(wire.received[1].body) == ["tools/1", "system/1", "0/1", "2/0"]
     assert talk.body["system"][1]["cache_control"] == {"type": "ephemeral", "ttl": "5m"}
+
+
+@pytest.mark.spec("F4", "F10")
+@pytest.mark.parametrize(("purpose", "marks"), [("main", 1), ("recall", 0), ("reading", 0)])
+def test_what_is_asked_once_is_not_written_to_the_cache(purpose: Any, marks: int) -> None:
+    asked = Request(
+        [], [], [{"role": "user", "content": [text("Which of these?")]}], purpose=purpose
+    )
+    [message] = with_breakpoints(asked)[2]
+    assert sum("cache_control" in block for block in message["content"]) == marks
 
 
 @pytest.mark.spec("F4")

@@ -219,6 +219,7 @@ def _betas_of(params: Mapping[str, Any]) -> list[str]:
 # ---- breakpoints of the prompt cache
 
 MOST_BREAKPOINTS = 4
+_ASKED_ONCE = ("recall", "reading")
 _NEVER_MARKED = frozenset({"thinking", "redacted_thinking", "connector_text"})
 
 
@@ -237,8 +238,13 @@ def with_breakpoints(
         for message in request.messages
     ]
     flat = [block for message in messages for block in message["content"]]
-    places = breakpoints(
-        request.cached_blocks, request.stable_blocks, len(flat), request.shared_blocks
+    # What is asked once is never read again: a mark would only make it a quarter dearer.
+    places = (
+        ()
+        if request.purpose in _ASKED_ONCE
+        else breakpoints(
+            request.cached_blocks, request.stable_blocks, len(flat), request.shared_blocks
+        )
     )
     known = [block for block in system if markable(block)]
     _mark_last(known, first)
