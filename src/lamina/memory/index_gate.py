@@ -27,6 +27,7 @@ _HEADINGS = (
     *MEMORY_TYPES,
     "memory memories index title team topics notes rules facts preferences references",
 )
+_NAMES = frozenset([*wording.words(" ".join(_HEADINGS)), *"& and my the und meine 和".split()])  # noqa: SIM905
 
 
 def decide_index(
@@ -105,14 +106,14 @@ def _is_topic(heading: str, below: Sequence[str], known: Familiar) -> bool:
     the opposite, so there it names types and topics alone."""
     if len(heading) > _LONGEST_HEADING or find_order(heading):
         return False
-    over = takewhile(lambda line: not line.startswith("#"), below)
+    over = takewhile(lambda line: not 0 < _level(line) <= _level(heading), below)
     links = [link.file for line in over for link in links_of(line.encode("utf-8", "replace"))]
     pointed = [one for file in links for one in _pointed_at(file, known)]
     if any(one.type in ("user", "feedback") for one in pointed):
         named = wording.spaced(heading.lstrip("# ")) in {
             wording.spaced(one.name) for one in pointed
         }
-        return named or grounded(_TOPIC.sub(" ", heading), " ".join(_HEADINGS), of=1.0)
+        return named or _NAMES.issuperset(wording.words(_TOPIC.sub(" ", heading)))
     short = len(wording.words(heading)) <= _SHORT_HEADING and not wording.hard_tokens(heading)
     if short and not any(one.type in ("user", "feedback") for one in known):
         return True
@@ -121,6 +122,10 @@ def _is_topic(heading: str, below: Sequence[str], known: Familiar) -> bool:
         [*_HEADINGS, *(f"{one.name} {one.description}" for one in known if not one.quoted)]
     )
     return grounded(heading, said)
+
+
+def _level(line: str) -> int:
+    return len(line) - len(line.lstrip("#"))
 
 
 def _pointed_at(file: str, known: Familiar) -> list[Memory]:
