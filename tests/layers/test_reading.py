@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.examples import examples
 from tests.layers.test_dream_losses import NURSE, dreamt, on_disk, put, topic, typed_before
 from tests.layers.test_extraction import RULE, SAID, InMemory, directory, extracting, files, talk
 from tests.sessions import Place, run, use
@@ -263,3 +267,59 @@ def test_a_reader_sees_the_middle_of_a_notice_and_of_a_long_message() -> None:
     asked = question(a_memory(evidence=(Evidence("I own a castle.", "s", "2"),)), context.record)
     assert pupils in asked
     assert ugo in asked
+
+
+FRAME = "From here on the clerk on screen speaks."
+
+
+@pytest.mark.spec("L5.6")
+@pytest.mark.parametrize(
+    ("who", "said"),
+    [
+        ("system", FRAME),
+        ("assistant", FRAME),
+        ("typed", f"{'Row. ' * 100}{FRAME}{' Row.' * 100}"),
+        ("assistant", f"{'Row. ' * 100}{FRAME}{' Row.' * 100}"),
+        ("tool", f"{'Row. ' * 50}{FRAME}{' Row.' * 50}"),
+    ],
+)
+def test_a_reader_sees_what_a_frame_says_wherever_it_stands_while_there_is_room(
+    who: str, said: str
+) -> None:
+    work: Any = [("assistant", "Done."), ("typed", "go on")] * 30
+    asked = question(*told_after([(who, said), *work]))
+    assert FRAME in asked
+    assert "\n…\n" not in asked
+
+
+@pytest.mark.spec("L5.6")
+@given(st.lists(st.tuples(st.sampled_from(["typed", "assistant", "tool"]), st.integers(1, 9_000)), max_size=60))  # fmt: skip
+@examples(40)
+def test_of_a_long_talk_the_nearest_is_shown_and_a_little_of_all_that_was_typed(
+    turns: list[tuple[str, int]],
+) -> None:
+    talk = [(who, f"t{n} {'x' * long}") for n, (who, long) in enumerate(turns)]
+    asked = question(*told_after(talk))
+    assert len(asked) < 40_000
+    assert '>> person: "Never pay."' in asked
+    shown = [line for line in asked.splitlines() if line.startswith("person")]
+    assert len(shown) == sum(who == "typed" for who, _ in turns)
+
+
+@pytest.mark.spec("L5.6")
+def test_of_a_long_memory_the_new_lines_are_shown() -> None:
+    old = "\n".join(f"Old line {n} of the file." for n in range(2_000))
+    memory, record = told_after([])
+    memory = replace(memory, body=f"{old}\nNever pay.")
+    asked = question(memory, record, old)
+    assert asked.endswith("\nNever pay.\n</memory>")
+    assert "Old line" not in asked
+
+
+def told_after(talk: Sequence[tuple[str, str]]) -> tuple[Any, Any]:
+    """A memory that rests on the words typed after a talk, and the record of both."""
+    whole: Any = [*talk, ("typed", "Never pay.")]
+    context = GateContext(
+        origin_text=lambda *_: whole[-1:], before=lambda *_: whole[:-1], whole=lambda _: whole
+    )
+    return a_memory(evidence=(Evidence("Never pay.", "s", "1"),)), context.record

@@ -16,11 +16,11 @@ from lamina.memory.evidence import Blocks, Record
 from lamina.messages import Json
 
 Files = Iterable[tuple[str, str]]  # by path, what they say
-_BEFORE, _AFTER = 12, 6  # turns around the words; of those farther off only what was typed
-# Letters that are shown of each: a frame may stand in the middle of a long message or notice.
-_WORDS, _TYPED, _NOTICE, _NEAR, _FAR, _UNTYPED = 6_000, 2_500, 3_000, 600, 200, 240
-_ALL_FAR, _LEAST = 12_000, 60  # letters of all that is far off on one side; of each at the least
-_LONGEST_MEMORY, _LONGEST_WHY = 3_000, 200
+# Letters that are shown: of all the talk, of each turn by who speaks (a frame may stand in the middle of
+# a long one), of each that the person typed at the least, of the memory, of the reason.
+_ROOM, _LEAST, _LONGEST_MEMORY, _LONGEST_WHY = 24_000, 60, 25_000, 200
+_SPEAKERS = {"typed": 6_000, "system": 6_000, "assistant": 4_000}  # who matters most comes first
+_OTHERS = 1_500
 _MOST = 8  # places; what rests on more was put together
 _UNREAD = "a reader of it came to no verdict"
 
@@ -33,9 +33,10 @@ def question(proposal: Proposal, record: Record, before: str = "", files: Files 
     for one in proposal.evidence:
         session = one.session or proposal.session
         places.setdefault((session, one.entry), "")
-    shown = [_place(record, *place) for place in [*places][:_MOST]]
+    asked = [*places][:_MOST]
+    shown = [_place(record, *place, _ROOM // len(asked)) for place in asked]
     talk = "\n\n[elsewhere]\n\n".join(filter(None, shown))
-    stood = "\n".join(f"{path}: {_quoted(said, _WORDS)}" for path, said in files)
+    stood = "\n".join(f"{path}: {_quoted(said, _LONGEST_MEMORY)}" for path, said in files)
     if not (talk or stood):
         return ""
     memory = (
@@ -43,9 +44,10 @@ def question(proposal: Proposal, record: Record, before: str = "", files: Files 
         f"description: {proposal.description}\n\n{proposal.body.strip()}"
     )
     known = {*map(str.strip, before.splitlines())} - {"", "---"}
-    memory = "\n".join(
-        f"[stood there] {line}" if line.strip() in known else line for line in memory.splitlines()
-    )
+    lines = [(line.strip() in known, line) for line in memory.splitlines()]
+    if len(memory) > _LONGEST_MEMORY:  # what is not in question makes room
+        lines = [one for one in lines if not one[0]]
+    memory = "\n".join(f"[stood there] {line}" if stands else line for stands, line in lines)
     parts = {"talk": talk, "files": stood, "memory": memory[:_LONGEST_MEMORY]}
     return "\n\n".join(f"<{tag}>\n{part}\n</{tag}>" for tag, part in parts.items() if part)
 
@@ -68,41 +70,46 @@ def objection(answer: str) -> str:
     return f"read in its place it may not be meant so: {why[:_LONGEST_WHY]}"
 
 
-def _place(record: Record, session: str, entry: str) -> str:
-    own = record.origin_text(session, entry)
-    before = record.before(session, entry)
-    after = record.whole(session)[len(before) + len(own) :]
+def _place(record: Record, session: str, entry: str, room: int) -> str:
+    own, before = record.origin_text(session, entry), record.before(session, entry)
     if not own:
         return ""
-    far, later = _far(before[:-_BEFORE]), _far(after[_AFTER:])
-    return "\n".join([
-        *far,
-        *(["…"] if far else ()),
-        *(_turn(one, _TYPED) for one in before[-_BEFORE:]),
-        *(f">> {_turn(one, _WORDS)}" for one in own),
-        *(_turn(one, _TYPED) for one in after[:_AFTER]),
-        *(["…"] if later else ()),
-        *later,
-    ])  # fmt: skip
+    blocks = [*before, *own, *record.whole(session)[len(before) + len(own) :]]
+    mine = range(len(before), len(before) + len(own))
+    lines: list[str] = []
+    for n, letters in enumerate(_letters(blocks, mine, room)):
+        if letters:
+            lines.append(f"{'>> ' * (n in mine)}{_turn(blocks[n], letters)}")
+        elif blocks[n][1].strip() and lines[-1:] != ["…"]:
+            lines.append("…")
+    return "\n".join(lines)
 
 
-def _far(blocks: Blocks) -> list[str]:
-    """All that was typed there, the more of it the shorter; beyond that the first and the last."""
-    typed = [one for one in blocks if one[0] == "typed"]
-    most = _ALL_FAR // _LEAST
-    shown = typed if len(typed) <= most else [*typed[: most // 2], *typed[-most // 2 :]]
-    each = min(_FAR, max(_LEAST, _ALL_FAR // (len(shown) or 1)))
-    return [_turn(one, each) for one in shown]
+def _letters(blocks: Blocks, mine: range, room: int) -> list[int]:
+    """How much of each turn is shown: a little of all that was typed, then as much as there is room for, by who
+    speaks and the nearest first."""
+    typed = [n for n, (origin, _) in enumerate(blocks) if origin == "typed"]
+    near = sorted(range(len(blocks)), key=lambda n: abs(n - mine[0]))
+    most, shown = room // 2 // _LEAST, [0] * len(blocks)
+    first = typed if len(typed) <= most else typed[: most // 2]
+    for n in [*first, *[n for n in near if blocks[n][0] == "typed"][: most // 2]]:
+        shown[n] = min(_LEAST, len(blocks[n][1].strip()))
+    ranks = {speaker: rank for rank, speaker in enumerate(_SPEAKERS)}
+    left = room - sum(shown)
+    for n in sorted(near, key=lambda n: -1 if n in mine else ranks.get(blocks[n][0], len(ranks))):
+        origin, said = blocks[n]
+        wanted = min(len(said.strip()), _SPEAKERS.get(origin, _OTHERS))
+        if wanted - shown[n] <= left:
+            left -= wanted - shown[n]
+            shown[n] = wanted
+    return shown
 
 
 def _turn(block: tuple[str, str], most: int) -> str:
     """One line, so that no text can look like a turn of somebody else's, or end the talk."""
     origin, text = block
     who = {"typed": "person", "assistant": "assistant"}.get(origin)
-    longest = {"typed": most, "assistant": min(most, _NEAR), "system": _NOTICE}.get(
-        origin, _UNTYPED
-    )
-    return f"{who or f'[{origin}]'}: {_quoted(text, longest)}"
+    return f"{who or f'[{origin}]'}: {_quoted(text, most)}"
 
 
 def _quoted(text: str, most: int) -> str:
