@@ -36,6 +36,8 @@ LISTED = "U: deploy on Fridays: never\\nask before merging: always"
         (LISTED, "deploy on Fridays: never ask before merging: always", "deploy on Fridays: never / ask before merging: always"),
         ("U: 周五发布：不要\\n先问我再合并：要", "周五发布：不要 先问我再合并：要", "周五发布：不要 / 先问我再合并：要"),
         (LISTED, "deploy on Fridays: never ask\\nbefore merging: always", ""),
+        # What explains a rule stands on a line of its own.
+        ("U: Never deploy on Fridays.", "Never **How to apply:** deploy on Fridays.", "Never deploy on Fridays."),
         # A minus is no bullet.
         ("U: – 18 Grad ist unser Grenzwert.", "18 Grad ist unser Grenzwert.", "– 18 Grad ist unser Grenzwert."),
         # A polite beginning is a whole word, and whose words follow is no politeness.

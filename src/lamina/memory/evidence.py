@@ -166,8 +166,10 @@ def told_apart(claim: str) -> tuple[str, str]:
     explained: list[str] = []
     for line in claim.splitlines():
         explains = TEMPLATE_WORDS.match(line.strip(" -*_")) or TEMPLATE_WORDS.match(line.strip())
-        lines = explained if explains else rule
-        lines.append(TEMPLATE_WORDS.sub(" ", line.replace(LABEL, "")))
+        if explains:
+            explained.append(TEMPLATE_WORDS.sub(" ", line.replace(LABEL, ""), count=1))
+        else:
+            rule.append(line)
     return "\n".join(rule), "\n".join(explained)
 
 
