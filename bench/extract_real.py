@@ -264,8 +264,14 @@ def through_gate(talks: Iterable[Saved]) -> dict[str, Counter[str]]:
     saved; and the readers' verdicts on what is saved."""
     read = [json.loads(line) for line in READERS.read_text(encoding="utf-8").splitlines()]
     one = [json.loads(line) for line in STATEMENTS.read_text(encoding="utf-8").splitlines()]
+    pairs = {"A and B": "AB", "N and O": "NO"}
     left = {
-        "A and B": {row["statement"]: row["kind"] for row in read if "statement" in row},
+        **{
+            name: {
+                row["statement"]: row["kind"] for row in read if {*pair} & {*row.get("readers", "")}
+            }
+            for name, pair in pairs.items()
+        },
         "one reader": {row["statement"]: row["kind"] for row in one if row["half"] == "check"},
     }
     said = {row["memory"]: row for row in read if "memory" in row}
