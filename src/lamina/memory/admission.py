@@ -104,8 +104,10 @@ class Admission:
             verdict = decide(proposal, context)
             if verdict.origin == "typed" and proposal.writer in ("agent", "extraction"):
                 vouched = context.vouched(path)
+                stood = {spaced(line) for line in old.body.splitlines()} if old else set[str]()
                 theirs = unproven_explanations(proposal, context.record, vouched)
-                verdict = dataclasses.replace(verdict, unproven=theirs)
+                new = [line for line in theirs if spaced(line) not in stood]
+                verdict = dataclasses.replace(verdict, unproven=new)
         return _let_in(verdict)
 
     def judge_removed(

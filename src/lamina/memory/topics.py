@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from lamina.errors import MemoryStoreError
 from lamina.memories import MEMORY_TYPES, Memory, MemoryType, Proposal
+from lamina.memory.merging import as_they_stood
 
 # Frontmatter that says when or how a memory is kept, and nothing else.
 KEPT_BY_US = frozenset(
@@ -392,7 +393,12 @@ def _with_body(parts: _Parts, body: str | None, end: str, *, fresh: bool) -> str
         return f"{end}{parts.body}" if fresh and parts.body[:1] not in ("\r", "\n") else parts.body
     leading = parts.body[: len(parts.body) - len(parts.body.lstrip("\r\n"))]
     trailing = parts.body[len(parts.body.rstrip("\r\n")) :] or end
-    text = _unix(_given(body)).strip("\n").replace("\n", end)
+    text = _unix(_given(body)).strip("\n")
+    mixed = "\r\n" in parts.body and old.count("\n") != parts.body.count("\r\n")
+    if mixed or _clean(old) != old:
+        text = as_they_stood(parts.body.strip("\r\n"), text, end, _clean)
+    else:
+        text = text.replace("\n", end)
     if not leading and (parts.head or fresh):
         leading = end
     return f"{leading}{text}{trailing if text else ''}"

@@ -42,11 +42,13 @@ from lamina.ports import MemoryStore, ToolContext, ToolOutcome, ToolSession, Too
 from lamina.text import wording
 from lamina.text.asks import asks_to_forget
 from lamina.text.origins import typed_parts, untyped_parts
+from lamina.text.own_words import on_one_line
 
 _MOST_QUOTES = 4
 _LOOKED_AT = 400  # entries, newest first
 _RUN = 5  # words in a row that show where a text came from
 _SNIPPET = 8
+_SHOWN = 1_000  # characters of what stands in a file now
 
 
 def evidence_for(
@@ -315,8 +317,9 @@ class MemoryGuard:
         if outcome.decision == "inbox":
             raise ToolError("\n".join([f"Not written yet: {outcome.sentence}", *outcome.warnings]))
         remarks += _remarks(outcome)
-        if data != wanted:
-            remarks.append("It says so in the user's own words: read it before you change it.")
+        if (now := self._store.content(below) or b"") != wanted:
+            words = "It says so in the user's own words" if data != wanted else "It reads now"
+            remarks.append(f"{words}: “{on_one_line(read_topic(below, now).body)[:_SHOWN]}”")
         return os.stat(path)
 
     def _appended(
