@@ -317,8 +317,11 @@ def export(args: argparse.Namespace, store: MemoryStore) -> None:
     if not args.output:
         return out_result(text, harmless(text.rstrip("\n")), as_json=args.json)
     file = Path(args.output).expanduser()
-    if args.to == "agents" and file.is_file() and file.stat().st_size:
-        raise UsageError(f"{file} holds something already. Add the section with >> instead of -o.")
+    if file.is_file() and file.stat().st_size:
+        how = (
+            "Add the section with >> instead of -o" if args.to == "agents" else "Give another name"
+        )
+        raise UsageError(f"{file} holds something already. {how}.")
     with failing_as(UsageError, f"Can't write {file}"):
         file.write_text(text, "utf-8")
     return hint(args, f"{plural(len(memories), 'memory', 'memories')} written to {file}.")

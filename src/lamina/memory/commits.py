@@ -17,17 +17,24 @@ if TYPE_CHECKING:
     from dulwich.objects import ObjectID
 
 
+_BRING_BACK = ("Undoes", "Restores")
+
+
 def blame(versions: Sequence[tuple[Commit, bytes | None]]) -> list[BlamedLine]:
-    """Each line of the last version with the commit that put it there; versions oldest first."""
+    """Each line of the last version with the commit that put it there; versions oldest first. A line that
+    an undo brings back is still its writer's: of one file each line has an origin of its own."""
     lines: list[str] = []
     owners: list[Commit] = []
+    before: dict[str, Commit] = {}  # every line that ever stood there
     for commit, content in versions:
         new = _text(content).splitlines()
         matcher = SequenceMatcher(None, lines, new, autojunk=False)
-        whose = [commit] * len(new)
+        back = not commit.marks.keys().isdisjoint(_BRING_BACK)
+        whose = [before.get(line, commit) if back else commit for line in new]
         for block in matcher.get_matching_blocks():
             whose[block.b : block.b + block.size] = owners[block.a : block.a + block.size]
         lines, owners = new, whose
+        before.update(zip(lines, owners, strict=True))
     return [
         BlamedLine(number, text, commit)
         for number, (text, commit) in enumerate(zip(lines, owners, strict=True), 1)
@@ -45,7 +52,7 @@ def rests_on_user(commit: Commit, path: str = "") -> bool:
     if commit.writer == "outside" or "Teammates" in commit.marks:
         return False
     # Who undoes or renames says nothing of whose words come back.
-    wrote = commit.writer == "user" and commit.marks.keys().isdisjoint(("Undoes", "Renamed"))
+    wrote = commit.writer == "user" and commit.marks.keys().isdisjoint((*_BRING_BACK, "Renamed"))
     typed = commit.origin == "typed" or wrote
     return typed or (bool(path) and path in commit.marks.get("Typed", "").split())
 

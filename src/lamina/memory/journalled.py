@@ -223,12 +223,12 @@ class JournalledFiles:
         session: str = "",
         reason: str = "",
         pointer: bool = False,
-        subject: str = "",
+        restores: str = "",
         allow_secret: bool = False,
     ) -> Outcome:
         """A plain Write or Edit of a memory file, byte for byte, through the same gate.
 
-        `base` is what the writer had read (None: no file).
+        `base` is what the writer had read (None: no file). `restores`: the commit whose text this is.
         """
         proposal = dataclasses.replace(
             drafts.proposal_of(read_topic(path, content), writer, session),
@@ -248,7 +248,7 @@ class JournalledFiles:
 
         before = read_topic(path, base) if base is not None else None
         return self._write(
-            proposal, merged, base=before, exact=content, pointer=pointer, subject=subject
+            proposal, merged, base=before, exact=content, pointer=pointer, restores=restores
         )
 
     def _write(
@@ -259,14 +259,14 @@ class JournalledFiles:
         base: Memory | None,
         exact: bytes | None,
         pointer: bool,
-        subject: str = "",
+        restores: str = "",
     ) -> Outcome:
         self.make_state()
         proposal = self._read_first(proposal, exact)
         for _ in range(_TRIES):
             try:
                 return self._write_once(
-                    proposal, content, base=base, exact=exact, pointer=pointer, subject=subject
+                    proposal, content, base=base, exact=exact, pointer=pointer, restores=restores
                 )
             except EditorFaster:
                 continue
@@ -295,7 +295,7 @@ class JournalledFiles:
         base: Memory | None,
         exact: bytes | None,
         pointer: bool,
-        subject: str,
+        restores: str,
     ) -> Outcome:
         path = proposal.path
         with self.journal.writing():
@@ -319,7 +319,10 @@ class JournalledFiles:
                 quoted = read_topic(path, after).quoted
                 rework = index.adding(shown, verdict.origin, base, quoted)
                 changes.append(self.index_change(path, rework))
-            note = drafts.note_of(proposal, verdict, subject or drafts.subject_of(current, path))
+            subject = f"restore {path} from {restores[:8]}" if restores else ""
+            subject = subject or drafts.subject_of(current, path)
+            marks = {"Restores": restores} if restores else {}
+            note = drafts.note_of(proposal, verdict, subject, **marks)
             lifted = self.tombstones.lifted_by(proposal, asked=verdict.revives)
             try:
                 changed = self.journal.apply(changes, note, lifted=lifted, rework=rework)

@@ -160,7 +160,9 @@ def _blank_between(old: Sequence[str], above: Sequence[str], line: str) -> list[
     last = next((one.strip() for one in reversed(above) if one.strip()), "")
     apart = any(not one.strip() for one in old) or last.startswith(("|", "```", "~~~"))
     items = ("- ", "* ", "+ ")
-    return [""] if last and apart and not (last.startswith(items) and line.startswith(items)) else []
+    return (
+        [""] if last and apart and not (last.startswith(items) and line.startswith(items)) else []
+    )
 
 
 def as_they_stood(raw: str, new: str, end: str, shown: Callable[[str], str]) -> str:

@@ -147,7 +147,7 @@ class FileHistory:
             writer="user",
             base=store.files.read(path),
             pointer=True,
-            subject=f"restore {path} from {full[:8]}",
+            restores=full,
             allow_secret=True,  # it is in the history anyway, and the user asked for just this
         )
 
