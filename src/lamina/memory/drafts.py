@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from typing import TYPE_CHECKING, TypeVar
@@ -66,21 +66,45 @@ def written(
         if fitting is None:
             raise Conflict(f"{proposal.path} was changed by somebody else. Read it again.")
         wanted = fitting
+        if proposal.writer != "user":  # who may change the form of the lines that stand there
+            wanted = dataclasses.replace(wanted, body=laid_out(existing.body, wanted.body))
     elif not replace and not _says_the_same(existing, wanted):
         raise NameTaken(f"{proposal.path} is another memory already. Give this one another name.")
     return brought_to(current, wanted)
 
 
-def goes_on_with(proposal: Proposal, existing: Memory) -> bool:
-    """Does it say all that the memory says, word for word, and perhaps more? Then it may take that
-    memory's place; anything else, a newer value or the opposite, gets a file of its own."""
+def going_on(
+    proposal: Proposal, existing: Memory, by_hand: Callable[[str], bool]
+) -> Proposal | None:
+    """What a proposal becomes whose name a memory has. Where it says all that the memory says, word for
+    word, and perhaps more, it may take its place; anything else, a newer value or the opposite, gets a
+    file of its own (None). What a person wrote stays as it stands: more is added below by themselves
+    only, since a part of what somebody typed is not their word."""
+    known = _statements(existing.body)
     if proposal.type != existing.type or not existing.body.strip():
-        return False
-    return _statements(existing.body) <= _statements(proposal.body)
+        return None
+    if not known <= _statements(proposal.body):
+        return None
+    if not by_hand(existing.path):
+        return proposal
+    new = " ".join(one for one in sentences(proposal.body) if _statement(one) not in known)
+    if new and proposal.writer != "user":
+        return None
+    return dataclasses.replace(
+        proposal,
+        name=existing.name,
+        description=existing.description or proposal.description,
+        body=laid_out(existing.body, f"{existing.body}\n{new}"),
+        extra={},
+    )
 
 
 def _statements(text: str) -> set[str]:
-    return {fold(one).casefold().rstrip(".!。！ ") for one in sentences(text)}
+    return {_statement(one) for one in sentences(text)}
+
+
+def _statement(sentence: str) -> str:
+    return fold(sentence).casefold().rstrip(".!。！ ")
 
 
 def _says_the_same(one: Memory, other: Memory) -> bool:

@@ -212,14 +212,14 @@ def edit_topic(
 
 def brought_to(content: bytes, memory: Memory) -> bytes:
     """The file saying all that the memory says; keys that it does not mention stay."""
-    there = read_topic(memory.path, content).extra
+    there = read_topic(memory.path, content)
     return edit_topic(
         content,
-        name=memory.name,
-        description=memory.description,
+        name=memory.name if memory.name != there.name else None,
+        description=memory.description if memory.description != there.description else None,
         type=memory.type,
         body=memory.body,
-        extra={key: value for key, value in memory.extra.items() if there.get(key) != value},
+        extra={key: value for key, value in memory.extra.items() if there.extra.get(key) != value},
     )
 
 
