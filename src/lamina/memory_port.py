@@ -154,6 +154,7 @@ class MemoryStore(Protocol):
         session: str = "",
         reason: str = "",
         pointer: bool = False,
+        subject: str = "",
         allow_secret: bool = False,
     ) -> Outcome:
         """A memory or an index byte for byte, through the same gate. `base` is what its writer had

@@ -172,6 +172,7 @@ class InMemoryStore:
         session: str = "",
         reason: str = "",
         pointer: bool = False,
+        subject: str = "",
         allow_secret: bool = False,
     ) -> Outcome:
         if self.content(path) not in (base, content):

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from dulwich.objects import ObjectID
 
 
-_BRING_BACK = ("Undoes", "Restores")
+RESTORES = "restore "  # so begins what the store calls bringing a version back
 
 
 def blame(versions: Sequence[tuple[Commit, bytes | None]]) -> list[BlamedLine]:
@@ -29,7 +29,7 @@ def blame(versions: Sequence[tuple[Commit, bytes | None]]) -> list[BlamedLine]:
     for commit, content in versions:
         new = _text(content).splitlines()
         matcher = SequenceMatcher(None, lines, new, autojunk=False)
-        back = not commit.marks.keys().isdisjoint(_BRING_BACK)
+        back = "Undoes" in commit.marks or commit.subject.startswith(RESTORES)
         whose = [before.get(line, commit) if back else commit for line in new]
         for block in matcher.get_matching_blocks():
             whose[block.b : block.b + block.size] = owners[block.a : block.a + block.size]
@@ -52,7 +52,7 @@ def rests_on_user(commit: Commit, path: str = "") -> bool:
     if commit.writer == "outside" or "Teammates" in commit.marks:
         return False
     # Who undoes or renames says nothing of whose words come back.
-    wrote = commit.writer == "user" and commit.marks.keys().isdisjoint((*_BRING_BACK, "Renamed"))
+    wrote = commit.writer == "user" and commit.marks.keys().isdisjoint(("Undoes", "Renamed"))
     typed = commit.origin == "typed" or wrote
     return typed or (bool(path) and path in commit.marks.get("Typed", "").split())
 

@@ -226,12 +226,12 @@ class JournalledFiles:
         session: str = "",
         reason: str = "",
         pointer: bool = False,
-        restores: str = "",
+        subject: str = "",
         allow_secret: bool = False,
     ) -> Outcome:
         """A plain Write or Edit of a memory file, byte for byte, through the same gate.
 
-        `base` is what the writer had read (None: no file). `restores`: the commit whose text this is.
+        `base` is what the writer had read (None: no file).
         """
         proposal = dataclasses.replace(
             drafts.proposal_of(read_topic(path, content), writer, session),
@@ -251,7 +251,7 @@ class JournalledFiles:
 
         before = read_topic(path, base) if base is not None else None
         return self._write(
-            proposal, merged, base=before, exact=content, pointer=pointer, restores=restores
+            proposal, merged, base=before, exact=content, pointer=pointer, subject=subject
         )
 
     def _write(
@@ -262,14 +262,14 @@ class JournalledFiles:
         base: Memory | None,
         exact: bytes | None,
         pointer: bool,
-        restores: str = "",
+        subject: str = "",
     ) -> Outcome:
         self.make_state()
         proposal = self._read_first(proposal, exact)
         for _ in range(_TRIES):
             try:
                 return self._write_once(
-                    proposal, content, base=base, exact=exact, pointer=pointer, restores=restores
+                    proposal, content, base=base, exact=exact, pointer=pointer, subject=subject
                 )
             except EditorFaster:
                 continue
@@ -298,7 +298,7 @@ class JournalledFiles:
         base: Memory | None,
         exact: bytes | None,
         pointer: bool,
-        restores: str,
+        subject: str,
     ) -> Outcome:
         path = proposal.path
         with self.journal.writing():
@@ -322,10 +322,7 @@ class JournalledFiles:
                 quoted = read_topic(path, after).quoted
                 rework = index.adding(shown, verdict.origin, base, quoted)
                 changes.append(self.index_change(path, rework))
-            subject = f"restore {path} from {restores[:8]}" if restores else ""
-            subject = subject or drafts.subject_of(current, path)
-            marks = {"Restores": restores} if restores else {}
-            note = drafts.note_of(proposal, verdict, subject, **marks)
+            note = drafts.note_of(proposal, verdict, subject or drafts.subject_of(current, path))
             lifted = self.tombstones.lifted_by(proposal, asked=verdict.revives)
             try:
                 changed = self.journal.apply(changes, note, lifted=lifted, rework=rework)
