@@ -293,7 +293,9 @@ def export(args: argparse.Namespace, store: MemoryStore) -> None:
     memories = [store.read(one.path) for one in store.list()]
     if left := store.unreadable():
         many = plural(len(left), "file")
-        note(f"{many} can't be read as memories and stay out: {', '.join(map(harmless, left[:5]))}.")
+        note(
+            f"{many} can't be read as memories and stay out: {', '.join(map(harmless, left[:5]))}."
+        )
     if args.to == "folder":
         return _write_folder(args, store)
     if args.to in ("agents", "mem0"):  # neither form can mark a quotation

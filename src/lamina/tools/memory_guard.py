@@ -219,6 +219,10 @@ Keep = Callable[[Path, bytes, bytes | None], os.stat_result | None]
 _HARMLESS = frozenset({"Remember", "Forget", "Recall", "Todo", "Expand", "Snip", "SendMessage"})
 
 
+class _Waits(ToolError):
+    """Somebody should look at it first."""
+
+
 class _Guarded:
     """The session during one tool call: memory files that the tool writes go to the store."""
 
@@ -247,12 +251,17 @@ class MemoryGuard:
         reason = f"the agent called {spec.name} ({context.tool_use_id})"
         said: list[str] = []
         remarks: list[str] = []  # on what was taken
+        waits: list[str] = []  # what was not, and the user should hear of
         asked: list[Path] = []  # by a tool that leaves memory files to the store
 
         def keep(path: Path, data: bytes, old: bytes | None) -> os.stat_result | None:
             asked.append(path)
             evidence = self._evidence(input_, data)
-            return self._keep(path, data, old, evidence, reason, remarks)
+            try:
+                return self._keep(path, data, old, evidence, reason, remarks)
+            except _Waits as error:
+                waits.append(str(error))
+                raise
 
         session = context.session
         try:
@@ -265,6 +274,9 @@ class MemoryGuard:
                 if not asked:
                     look = partial(self._after, input_, reason, remarks)
                     said = await self._in_thread(look, context) or []
+        if waits or said:
+            told = (waits or said)[0].partition("\n")[0]
+            outcome = replace(outcome, meta={**outcome.meta, "decision": "inbox", "waits": told})
         if not said and not remarks:
             return outcome
         content = "\n".join([text_of(outcome.content), *said, *remarks])
@@ -315,7 +327,7 @@ class MemoryGuard:
         except GateRefused as error:
             raise GateRefused(f"Not written, the memory gate refused it: {error}") from error
         if outcome.decision == "inbox":
-            raise ToolError("\n".join([f"Not written yet: {outcome.sentence}", *outcome.warnings]))
+            raise _Waits("\n".join([f"Not written yet: {outcome.sentence}", *outcome.warnings]))
         remarks += _remarks(outcome)
         if (now := self._store.content(below) or b"") != wanted:
             words = "It says so in the user's own words" if data != wanted else "It reads now"
