@@ -46,14 +46,7 @@ def written(
     proposal: Proposal, current: bytes | None, base: Memory | None, *, replace: bool
 ) -> bytes:
     """The file's new content: the proposal brought into what stands there, or Conflict."""
-    wanted = Memory(
-        path=proposal.path,
-        name=proposal.name,
-        description=proposal.description,
-        type=proposal.type,
-        body=proposal.body,
-        extra=dict(proposal.extra),
-    )
+    wanted = _memory_of(proposal)
     if current is None:
         if base is not None and not replace:
             raise Conflict(f"{proposal.path} was removed by somebody else. Read the memory again.")
@@ -71,6 +64,17 @@ def written(
     elif not replace and not _says_the_same(existing, wanted):
         raise NameTaken(f"{proposal.path} is another memory already. Give this one another name.")
     return brought_to(current, wanted)
+
+
+def _memory_of(proposal: Proposal) -> Memory:
+    return Memory(
+        path=proposal.path,
+        name=proposal.name,
+        description=proposal.description,
+        type=proposal.type,
+        body=proposal.body,
+        extra=dict(proposal.extra),
+    )
 
 
 def going_on(
@@ -251,10 +255,14 @@ def in_their_words(store: MemoryStore, proposal: Proposal, base: Memory | None =
 def file_in_their_words(
     store: MemoryStore, proposal: Proposal, content: bytes, before: bytes | None
 ) -> bytes:
-    """A model's file in the user's own words, where its own would keep it waiting."""
-    base = None if before is None else read_topic(proposal.path, before)
-    taken = base is None and store.judge_among(proposal, (), "").speaks
-    said = proposal if taken else in_their_words(store, proposal, base)
+    """A model's file in the user's own words, where its own would keep it waiting. What it goes on with
+    keeps its form."""
+    if before is not None:
+        base = read_topic(proposal.path, before)
+        return brought_to(before, _memory_of(in_their_words(store, proposal, base)))
+    said = proposal
+    if not store.judge_among(proposal, (), "").speaks:
+        said = in_their_words(store, proposal)
     if said is proposal:
         return content
     return edit_topic(content, name=said.name, description=said.description, body=said.body)
