@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lamina.memories import Memory
-from lamina.memory.merging import as_they_stood, laid_out, merge_memory, merge_text
+from lamina.memory.merging import as_they_stood, laid_out, merge_memory, merge_text, opcodes
 from lamina.memory.topics import edit_topic, read_topic
 
 pytestmark = pytest.mark.spec("M9")
@@ -113,3 +113,18 @@ def test_bytes_that_are_no_text_and_line_ends_stay(tmp_path: Path) -> None:
     body = read_topic("x.md", old).body
     assert edit_topic(old, body=f"{body}\nfour") == old + b"four\n"
     assert as_they_stood("a\r\nb", "a\nb\nc", "\n", str) == "a\r\nb\nc"
+
+
+def test_a_line_that_stands_ten_thousand_times_is_held_against_nothing() -> None:
+    body = "\n".join(["so it goes"] * 10_000)
+    assert laid_out(body, f"{body}\nnew") == f"{body}\nnew"
+
+
+@given(st.lists(st.sampled_from("ab")), st.lists(st.sampled_from("abc")))
+def test_what_is_the_same_is_the_same(old: list[str], new: list[str]) -> None:
+    at = by = 0
+    for tag, start, end, first, last in opcodes(old, new):
+        assert (start, first) == (at, by)
+        assert (old[start:end] == new[first:last]) == (tag == "equal")
+        at, by = end, last
+    assert (at, by) == (len(old), len(new))

@@ -6,11 +6,12 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Generator, Sequence
-from difflib import SequenceMatcher, unified_diff
+from difflib import unified_diff
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from lamina.memories import LABEL, BlamedLine, Commit, Note
+from lamina.memory.merging import opcodes
 
 if TYPE_CHECKING:
     from dulwich.objects import Commit as GitCommit
@@ -28,11 +29,11 @@ def blame(versions: Sequence[tuple[Commit, bytes | None]]) -> list[BlamedLine]:
     before: dict[str, Commit] = {}  # every line that ever stood there
     for commit, content in versions:
         new = _text(content).splitlines()
-        matcher = SequenceMatcher(None, lines, new, autojunk=False)
         back = "Undoes" in commit.marks or commit.subject.startswith(RESTORES)
         whose = [before.get(line, commit) if back else commit for line in new]
-        for block in matcher.get_matching_blocks():
-            whose[block.b : block.b + block.size] = owners[block.a : block.a + block.size]
+        for tag, start, end, first, last in opcodes(lines, new):
+            if tag == "equal":
+                whose[first:last] = owners[start:end]
         lines, owners = new, whose
         before.update(zip(lines, owners, strict=True))
     return [

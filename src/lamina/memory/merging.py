@@ -4,7 +4,7 @@ Pure.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from difflib import SequenceMatcher
 from typing import NamedTuple
@@ -131,7 +131,7 @@ def laid_out(before: str, after: str) -> str:
     keys = [fold(old[at]) for at in ours], [fold(new[at]) for at in theirs]
     laid: list[str] = []
     added = False
-    for tag, start, end, first, last in SequenceMatcher(None, *keys, autojunk=False).get_opcodes():
+    for tag, start, end, first, last in opcodes(*keys, autojunk=True):
         if tag == "equal":
             for count, at in enumerate(ours[start:end]):
                 blank, wanted = _blank_above(old, at), _blank_above(new, theirs[first + count])
@@ -146,6 +146,25 @@ def laid_out(before: str, after: str) -> str:
             laid += new[theirs[first] : theirs[last - 1] + 1]
         added = tag in ("insert", "replace")
     return "\n".join(laid)
+
+
+def opcodes(
+    old: Sequence[str], new: Sequence[str], *, autojunk: bool = False
+) -> Iterator[tuple[str, int, int, int, int]]:
+    """How `difflib` turns the one into the other. What both begin and end with is the same without a
+    look: where a line stands thousands of times, each would be held against each."""
+    most = min(len(old), len(new))
+    head = next((at for at in range(most) if old[at] != new[at]), most)
+    tail = next((at for at in range(most - head) if old[-1 - at] != new[-1 - at]), most - head)
+    middle = old[head : len(old) - tail], new[head : len(new) - tail]
+    if head:
+        yield "equal", 0, head, 0, head
+    for tag, start, end, first, last in SequenceMatcher(
+        None, *middle, autojunk=autojunk
+    ).get_opcodes():
+        yield tag, start + head, end + head, first + head, last + head
+    if tail:
+        yield "equal", len(old) - tail, len(old), len(new) - tail, len(new)
 
 
 def _blank_above(lines: Sequence[str], at: int) -> list[str]:
@@ -171,6 +190,7 @@ def as_they_stood(raw: str, new: str, end: str, shown: Callable[[str], str]) -> 
     old, lines = f"{raw}{end}".split("\n")[:-1], new.split("\n")
     seen = [shown(one.removesuffix("\r")) for one in old]
     put = [f"{one}{end}" for one in lines]
-    for at, by, size in SequenceMatcher(None, seen, lines, autojunk=False).get_matching_blocks():
-        put[by : by + size] = [f"{one}\n" for one in old[at : at + size]]
+    for tag, start, stop, first, last in opcodes(seen, lines, autojunk=True):
+        if tag == "equal":
+            put[first:last] = [f"{one}\n" for one in old[start:stop]]
     return "".join(put).removesuffix("\n").removesuffix("\r")
