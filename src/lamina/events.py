@@ -146,6 +146,7 @@ class ToolFinished(Event):
     size: int
     seconds: float = 0.0
     refused: bool = False  # by the gate or a permission
+    why: str = ""  # what was refused, or waits for the user, in a sentence
 
 
 class PermissionRefused(Event):

@@ -32,7 +32,7 @@ from lamina.events import (
 from lamina.ledger import edits, tokens
 from lamina.ledger.folding import Folding
 from lamina.ledger.record import Ledger
-from lamina.ledger.tokens import Margins, Window
+from lamina.ledger.tokens import Window, window_of
 from lamina.ledger.view import Projection, Row
 from lamina.local.session_facts import SessionReader
 from lamina.messages import Block, Json, Origin, Purpose, Request, Response, Usage
@@ -199,19 +199,7 @@ class State:
 
     @property
     def window(self) -> Window:
-        config = self.config
-        return Window(
-            self.capabilities.window,
-            self.capabilities.max_output,
-            config.float("compact.percent") or None,
-            config.int("compact.window") or None,
-            Margins(
-                config.int("compact.output_reserve"),
-                config.int("compact.margin"),
-                config.int("compact.warning_margin"),
-                config.int("compact.blocking_margin"),
-            ),
-        )
+        return window_of(self.capabilities, self.config)
 
     @property
     def caches(self) -> bool:

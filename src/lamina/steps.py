@@ -335,8 +335,12 @@ def _record(state: State, name: str, id_: str, outcome: ToolOutcome, seconds: fl
     block = tool_result(id_, content, is_error=outcome.is_error)
     state.ledger.append(edits.message("user", [block], "tool", tool=name, meta=dict(outcome.meta)))
     size = len(text_of(outcome.content).encode("utf-8", "replace"))
-    refused = outcome.is_error and outcome.meta.get("decision") == "refuse"
-    state.emit(events.ToolFinished(id_, name, outcome.is_error, size, round(seconds, 3), refused))
+    decision = outcome.meta.get("decision")
+    refused = outcome.is_error and decision == "refuse"
+    said = text_of(outcome.content).partition("\n")[0] if refused or decision == "inbox" else ""
+    why = str(outcome.meta.get("waits") or said)
+    took = round(seconds, 3)
+    state.emit(events.ToolFinished(id_, name, outcome.is_error, size, took, refused, why))
 
 
 async def stop_hooks(state: State, response: Response, *, again: bool) -> str:

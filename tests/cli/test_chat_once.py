@@ -435,3 +435,38 @@ def test_bash_sees_a_token_of_another_service_only_if_the_user_listed_it(
     calls = {"reply": {"tool_use": [{"name": "Bash", "input": {"command": command}}]}}
     assert lamina("chat", "-p", "go", "--model", script(world, calls, {"reply": "ok"})).code == 0
     assert (world / "project" / "seen").read_text() == ("[CANARY]\n" if listed else "[]\n")
+
+
+@pytest.mark.spec("L5.6", "I2")
+@pytest.mark.parametrize(
+    ("tool", "code", "told"),
+    [
+        ("Remember", 0, "waits in the inbox"),
+        ("Write", 0, "waits in the inbox"),
+        ("Forget", 3, "Not forgotten: project_dock.md"),
+    ],
+)
+def test_what_the_gate_keeps_back_is_told_even_if_the_model_does_not(
+    lamina: Run, world: Path, stdin: Any, tool: str, code: int, told: str
+) -> None:
+    lamina(
+        "memory", "add", "Crates leave from dock 4", "--type", "project", "--file", "project_dock"
+    )
+    memory = Path(lamina("memory", "export").json["directory"])
+    text = "---\nname: Tabs\ndescription: Prefers tabs\ntype: user\n---\n\nThe user prefers tabs.\n"
+    calls = {
+        "Remember": {
+            "content": "Prefers tabs.",
+            "name": "x",
+            "description": "Tabs",
+            "type": "user",
+        },
+        "Write": {"file_path": str(memory / "user_tabs.md"), "content": text},
+        "Forget": {"memory": "project_dock.md"},
+    }
+    model = script(world, {"reply": {"tool_use": {"name": tool, "input": calls[tool]}}}, "Done.")
+    ran = lamina("chat", "-p", "Tidy the docks, please.", "--model", model)
+    assert (ran.code, ran.out) == (code, "Done.\n")
+    assert told in ran.err
+    script(world, {"reply": {"tool_use": {"name": tool, "input": calls[tool]}}}, "Done.")
+    assert lamina("chat", "--quiet", "-p", "Tidy the docks again.", "--model", model).err == ""

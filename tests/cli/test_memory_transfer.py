@@ -214,6 +214,19 @@ def test_what_is_exported_can_be_imported_elsewhere(run: Run, tmp_path: Path, fo
     assert sorted(undone) == sorted(row["path"] for row in here), "each once, and no index"
 
 
+@pytest.mark.parametrize("form", ["json", "mem0", "agents"])
+def test_an_export_writes_over_nothing(run: Run, tmp_path: Path, form: str) -> None:
+    run("add", "Deploys never happen on Fridays.")
+    file = tmp_path / "mine.json"
+    file.write_text("my own notes\n")
+    said = run("export", "--to", form, "-o", str(file), code=2)
+    assert "mine.json holds something already" in said
+    assert file.read_text() == "my own notes\n"
+    file.write_text("")
+    run("export", "--to", form, "-o", str(file))
+    assert "Fridays" in file.read_text()
+
+
 def test_a_section_for_agents_md_has_a_line_a_memory(run: Run, tmp_path: Path) -> None:
     run("add", "Deploys never happen on Fridays.")
     run("export", "--to", "agents", "-o", str(tmp_path / "A.md"))

@@ -602,6 +602,36 @@ def test_what_was_not_saved_in_memory_skips_nothing(place: Place, what: str) -> 
     run(story)
 
 
+@pytest.mark.spec("L5.9", "M9")
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+@pytest.mark.parametrize("worded", [True, False])
+def test_a_file_that_a_model_writes_anew_keeps_the_form_of_what_stays(
+    place: Place, end: str, worded: bool
+) -> None:
+    """By hand: blank lines, a list, spaces at a line's end. The model drops them and ends lines its way."""
+
+    async def story() -> None:
+        head = "---\nname: Tests\ndescription: How we test\ntype: feedback\n"
+        body = "# Tests\n\n- Never mock the database.   \n\n\n- Name each test.\n"
+        old = f"{head}since: 2024\n---\n\n{body}".replace("\n", end).encode()
+        async with place.open(["ok"]):
+            file = directory(place) / "feedback_tests.md"
+        file.write_bytes(old)
+        said = "Never mock the clock in integration tests either."
+        new = "The clock is never mocked in integration tests." if worded else said
+        kept = "\n".join(line for line in body.splitlines() if line.strip())
+        text = f"{head}---\n{kept}\n{new}\n\n```evidence\nm1: {said}\n```\n"
+        read = use("Read", file_path=str(file))
+        model = ScriptedModel(["ok", *extracting(read, write(str(file), text), "done")])
+        heard = await talk(place, model, said)
+        assert MemoryUpdated(("feedback_tests.md",), "extraction") in heard
+        put = file.read_bytes()
+        assert put.startswith(old.rstrip())
+        assert put[len(old.rstrip()) :].decode().strip().rstrip(".") == said.rstrip(".")
+
+    run(story)
+
+
 @pytest.mark.spec("L5.6")
 def test_a_rule_stays_the_users_own_though_a_tool_said_the_same_words(place: Place) -> None:
     (place.project / "STYLE.md").write_text(SAID)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lamina.config import load
 from lamina.ledger.tokens import (
     LONG_BETA,
     Window,
@@ -157,5 +160,15 @@ def test_names_lose_provider_and_suffix_only() -> None:
     assert not needs_long_beta("anthropic:claude-opus-5-5[1m]")
 
 
-def test_a_window_is_made_of_capabilities() -> None:
-    assert window_of(capabilities("claude-opus-5"), percent=10).autocompact == 98_000
+def test_a_window_is_made_of_capabilities_and_settings(tmp_path: Path) -> None:
+    def made(**settings: int) -> Window:
+        flags = {f"compact.{name}": value for name, value in settings.items()}
+        config = load(tmp_path, env={"HOME": str(tmp_path)}, managed=None, overrides=flags)
+        return window_of(capabilities("claude-opus-5"), config)
+
+    assert made(percent=10).autocompact == 98_000
+    plain, own = made(), made(margin=20_000, warning_margin=1_000, blocking_margin=5_000)
+    assert own.autocompact == plain.autocompact - 7_000
+    assert own.warning == own.autocompact - 1_000
+    assert own.blocking == plain.blocking - 2_000
+    assert made(output_reserve=0).effective == plain.effective + 20_000

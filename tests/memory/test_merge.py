@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from lamina.memories import Memory
-from lamina.memory.drafts import merge_memory, merge_text
+from lamina.memory.merging import as_they_stood, laid_out, merge_memory, merge_text, opcodes
+from lamina.memory.topics import edit_topic, read_topic
 
 pytestmark = pytest.mark.spec("M9")
 
@@ -69,3 +72,59 @@ def test_memories_merge_field_by_field() -> None:
     assert merged == Memory("a.md", "Other", "new", "project", "ONE\ntwo\nthree", {"ours": "x"})
     clash = Memory("a.md", "Name", "newer", "user", "one\ntwo", {"k": "1"})
     assert merge_memory(base, ours, clash) is None
+
+
+@pytest.mark.spec("L5.9")
+@pytest.mark.parametrize(
+    ("before", "after", "laid"),
+    [
+        ("a\n\nb", "a\nb\nc", "a\n\nb\n\nc"),
+        ("a\nb", "a\nb\nc", "a\nb\nc"),
+        ("a\n\n- b", "a\n- b\n- c", "a\n\n- b\n- c"),
+        ("  a  \n\n\nb", "a\nx\nb", "  a  \n\nx\n\n\nb"),
+        ("a\nb", "a\n\nx\n\nb", "a\n\nx\n\nb"),
+        ("a\n\nb\n\nc", "a\nc", "a\n\nc"),
+        ("a\n\nb\n\nc", "a\nB\nc", "a\n\nB\n\nc"),
+        ("|a|\n|-|", "|a|\n|-|\nc", "|a|\n|-|\n\nc"),
+        ("", "a", "a"),
+        ("a", "", ""),
+    ],
+)
+def test_lines_that_stay_keep_their_form(before: str, after: str, laid: str) -> None:
+    assert laid_out(before, after) == laid
+
+
+@pytest.mark.spec("M9")
+@given(st.lists(st.sampled_from(["", "a", "b ", "  c", "- d"])), st.data())
+def test_an_addition_anywhere_changes_nothing_that_stood_there(
+    lines: list[str], data: st.DataObject
+) -> None:
+    at = data.draw(st.integers(0, len(lines)))
+    before = "\n".join(lines)
+    spare = [one for one in [*lines[:at], "new", *lines[at:]] if one.strip()]
+    laid = laid_out(before, "\n".join(spare)).split("\n")
+    kept = [one for one in laid if one != "new"]
+    assert [one for one in kept if one.strip()] == [one for one in lines if one.strip()]
+
+
+@pytest.mark.spec("M9")
+def test_bytes_that_are_no_text_and_line_ends_stay(tmp_path: Path) -> None:
+    old = b"---\nname: x\n---\n\ncaf\xe9 one\r\ntwo\nthree\n"
+    body = read_topic("x.md", old).body
+    assert edit_topic(old, body=f"{body}\nfour") == old + b"four\n"
+    assert as_they_stood("a\r\nb", "a\nb\nc", "\n", str) == "a\r\nb\nc"
+
+
+def test_a_line_that_stands_ten_thousand_times_is_held_against_nothing() -> None:
+    body = "\n".join(["so it goes"] * 10_000)
+    assert laid_out(body, f"{body}\nnew") == f"{body}\nnew"
+
+
+@given(st.lists(st.sampled_from("ab")), st.lists(st.sampled_from("abc")))
+def test_what_is_the_same_is_the_same(old: list[str], new: list[str]) -> None:
+    at = by = 0
+    for tag, start, end, first, last in opcodes(old, new):
+        assert (start, first) == (at, by)
+        assert (old[start:end] == new[first:last]) == (tag == "equal")
+        at, by = end, last
+    assert (at, by) == (len(old), len(new))

@@ -18,7 +18,7 @@ import pytest
 
 from lamina.errors import Conflict, GateRefused, MemoryStoreError
 from lamina.events import Event, MemoryUpdated, Warned
-from lamina.memories import Change, Note
+from lamina.memories import Change, Note, Writer
 from lamina.memory import admission as module
 from lamina.memory.file_store import FileStore
 from lamina.memory.gate import GateContext
@@ -470,3 +470,36 @@ def test_a_label_is_not_lost_in_two_steps(store: FileStore) -> None:
     assert store.write_file("MEMORY.md", bare, writer="agent", base=b"").decision == "inbox"
     assert store.write_file("MEMORY.md", line, writer="agent", base=b"").decision == "accept"
     assert store.write_file("MEMORY.md", bare, writer="user", base=line).decision == "accept"
+
+
+@pytest.mark.spec("L5.9", "M9")
+@pytest.mark.parametrize("writer", ["user", "agent", "extraction"])
+@pytest.mark.parametrize("known", [False, True])
+@pytest.mark.parametrize("form", ["ours", "own"])
+def test_a_namesake_that_says_more_leaves_a_hand_written_file_as_it_stands(
+    store: FileStore, writer: Writer, known: bool, form: str
+) -> None:
+    """It says all that the file says: the file keeps title, description and form all the same."""
+    said = "Crates leave from dock 4. Pallets leave from dock 5."
+    old = f"---\nname: Docks\ndescription: Where what leaves\ntype: project\n---\n\n{said}\n"
+    if form == "own":
+        old = old.replace(" Pallets", "   \r\n\r\nPallets").replace("type: p", "type:  p")
+    store.directory.mkdir(parents=True, exist_ok=True)
+    file = store.directory / "project_docks.md"
+    file.write_bytes(old.encode())
+    if known:
+        store.catch_up()
+    more = a_memory(
+        "project_docks.md", writer=writer, type="project", body=f"{said} Barrels stay inside."
+    )
+    outcome = store.remember(more)
+    new = file.read_bytes()
+    assert new.startswith(old.rstrip().encode())
+    if writer == "user":
+        assert new.endswith(b"\n\nBarrels stay inside.\n") or form == "ours"
+        assert b"Barrels stay inside." in new
+    else:
+        assert new == old.encode()
+        assert outcome.path != "project_docks.md" or outcome.decision == "inbox"
+        store.remember(replace(more, body=said))
+        assert file.read_bytes() == new

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.examples import examples
 
 from lamina.memories import Memory
-from lamina.recall import CONFIDENT, Match, chances
+from lamina.recall import CONFIDENT, Match, chances, likeliest
 from lamina.recall.rank import Document, Ranker, is_manual, tool_terms
 
 DAY = 86_400.0
@@ -330,6 +330,8 @@ def test_what_people_are_shown_falls_with_rivals_and_with_doubt() -> None:
 def test_a_chance_is_a_share_whatever_was_found(found: list[tuple[float, float]]) -> None:
     matches = [match_of(*one) for one in sorted(found, reverse=True)]
     assert all(0 <= chance <= 1 for chance in chances(matches))
+    shown = [chance for _, _, chance in likeliest([(one, "") for one in matches])]
+    assert shown == sorted(chances(matches), reverse=True)
 
 
 def test_a_last_word_that_is_half_typed_becomes_the_word_that_most_memories_hold() -> None:

@@ -415,3 +415,81 @@ def test_after_a_correction_no_line_says_what_was_corrected(place: Place) -> Non
     assert "“No, I use four spaces in Python files, not tabs”" in told
     assert "I use tabs" not in (directory(place) / "user_style.md").read_text()
     assert "I use tabs" not in (directory(place) / "MEMORY.md").read_text()
+
+
+BY_HAND = (
+    "---\nname: My editor\ndescription: How I set up my machine\ntype: user\n---\n\n# Editor\n\n"
+    "I use vim for everything.   \n\n- tabs are 4 wide\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n"
+    "```sh\nset -x\n\necho hi\n```\n\n**Why:** I learned it in 1999.\n\n\nI live in Oslo.\n"
+)
+ZSH = "I use zsh as my shell."
+
+
+@pytest.mark.spec("L5.9", "M9")
+@pytest.mark.parametrize(
+    "form",
+    [
+        lambda text: text,
+        lambda text: text.replace("\n", "\r\n"),
+        lambda text: text.replace("everything.   \n", "everything.   \r\n"),
+        lambda text: "\ufeff" + text,
+    ],
+    ids=["plain", "crlf", "mixed", "bom"],
+)
+@pytest.mark.parametrize("drops_blanks", [False, True])
+@pytest.mark.parametrize("said", [ZSH, "The shell of choice is zsh."])
+def test_an_added_line_leaves_every_byte_of_a_hand_written_file(
+    place: Place, form: Any, drops_blanks: bool, said: str
+) -> None:
+    file = directory(place) / "user_editor.md"
+    file.parent.mkdir(parents=True)
+    file.write_bytes(old := form(BY_HAND).encode())
+    body = BY_HAND.partition("---\n\n")[2]
+    if drops_blanks:
+        body = "\n".join(line for line in body.splitlines() if line.strip()) + "\n"
+    call = remember(
+        file="user_editor.md",
+        name="Editor",
+        description="How I set up my machine",
+        content=f"{body}\n{said}\n",
+    )
+    read = use("Read", file_path=str(file))
+    told, _ = ask(place, (f"remember that {ZSH}", [read, call, "ok"]))
+    assert told.startswith("Memory updated"), told
+    new = file.read_bytes()
+    assert new.startswith(old.rstrip())
+    assert new[len(old.rstrip()) :].split() in (ZSH.encode().split(), ZSH[:-1].encode().split())
+
+
+@pytest.mark.spec("L5.6")
+def test_an_edit_labels_only_the_reasons_that_it_brings(place: Place) -> None:
+    file = directory(place) / "user_editor.md"
+    file.parent.mkdir(parents=True)
+    file.write_text(BY_HAND)
+    new = f"I live in Oslo.\n{ZSH}\n**Why:** I learned it."
+    calls = [
+        use("Read", file_path=str(file)),
+        use("Edit", file_path=str(file), old_string="I live in Oslo.", new_string=new),
+        "ok",
+    ]
+    told, _ = ask(place, (f"remember that {ZSH}", calls))
+    assert file.read_text() == BY_HAND.replace(
+        "I live in Oslo.", f"I live in Oslo.\n{ZSH}\n**Why:** (assistant's words) I learned it."
+    )
+    assert "**Why:** (assistant's words) I learned it." in told  # as it stands there
+
+
+@pytest.mark.spec("F7", "L5.6")
+def test_a_write_tells_what_is_on_disk(place: Place) -> None:
+    text = (
+        "---\nname: x\ndescription: User forbids force pushing to main\ntype: feedback\n---\n\n"
+        "The user forbids force pushes to the main branch in all cases.\n\n"
+        "**Why:** it destroys history.\n\n**How to apply:** use a normal push.\n"
+    )
+    file = directory(place) / "feedback_pushes.md"
+    write = use("Write", file_path=str(file), content=text)
+    told, _ = ask(place, ("remember that I never want force pushes on main", [write, "ok"]))
+    lines = len(file.read_text().splitlines())
+    assert lines != len(text.splitlines())
+    assert f"({lines} lines)" in told
+    assert "in the user's own words: “I never want force pushes on main”" in told

@@ -122,6 +122,11 @@ def ask_once(args: argparse.Namespace, wish: dict[str, Any], prompt: str, pasted
     calls = [event for event in reply.events if isinstance(event, ToolFinished)]
     last = {call.name: call for call in calls}
     refused = any(one.refused for one in (*calls[-1:], *(last[n] for n in _KEEPS if n in last)))
+    if not (args.quiet or args.json or args.stream_json):
+        for one in calls:  # a model need not say so, and its user must know
+            moot = one.refused and one is not last[one.name]
+            if one.why and not moot and one.why not in reply.text:
+                note(f"lamina: {harmless(one.why)}")
     if reply.stop in ("end_turn", "unanswered") and refused:
         return REFUSED
     return _ENDS.get(reply.stop, FAILED)

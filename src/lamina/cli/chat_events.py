@@ -90,7 +90,13 @@ def _saved(tokens: int) -> str:
 
 _LINES: dict[type[events.Event], Callable[[Any], Line | None]] = {
     events.ToolStarted: lambda e: Line(f"• {called(e)}", "cyan"),
-    events.ToolFinished: lambda e: _failed(e.name) if e.is_error else None,
+    events.ToolFinished: lambda e: (
+        _failed(e.name, e.why)
+        if e.is_error
+        else Line(f"  {_cut(e.why)}", "yellow")
+        if e.why
+        else None
+    ),
     events.PermissionRefused: lambda e: Line(f"  {e.tool} refused: {_cut(e.reason)}", "yellow"),
     events.Warned: lambda e: Line(harmless(e.message), "yellow"),
     events.Retrying: lambda e: Line(f"  trying again in {e.delay:.0f} s: {_cut(e.reason)}"),

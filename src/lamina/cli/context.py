@@ -97,8 +97,7 @@ def _limits(config: Config, model: str, life: int) -> tuple[Capabilities, Window
             able = replace(able, cache_ttl=life or SHORT_LIFE, cache_choice="all")
         elif config.str("cache.ttl") == "mixed":
             able = replace(able, cache_choice="frame")
-    percent, size = config.float("compact.percent"), config.int("compact.window")
-    return able, window_of(able, percent=percent or None, compact_size=size or None)
+    return able, window_of(able, config)
 
 
 def _next(ledger: Ledger, flags: Flags, window: Window, able: Capabilities) -> Iterator[Json]:

@@ -48,7 +48,7 @@ def add_audit(verbs: Any) -> argparse.ArgumentParser:
 
 
 def search(args: argparse.Namespace, store: MemoryStore) -> None:
-    from lamina.recall import chances
+    from lamina.recall import likeliest
     from lamina.recall.memory_index import MemoryIndex, fitting, sources
 
     words = " ".join(args.words)
@@ -58,11 +58,10 @@ def search(args: argparse.Namespace, store: MemoryStore) -> None:
     index.progress = line = terminal.Progress("Reading memories", quiet=args.quiet or args.json)
     found = fitting(index, words, args.number, time.time())
     line.clear()
-    likely = chances([match for match, _ in found])
     whose = sources(store) if found else {}
     hits = [
         (match, memory, chance, whose.get(memory.path, ""))
-        for (match, memory), chance in zip(found, likely, strict=True)
+        for match, memory, chance in likeliest(found)
     ]
     if args.json:
         out_json([_found_json(*hit) for hit in hits])

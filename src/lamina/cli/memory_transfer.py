@@ -291,6 +291,11 @@ def export(args: argparse.Namespace, store: MemoryStore) -> None:
     from lamina.cli.memory import as_json
 
     memories = [store.read(one.path) for one in store.list()]
+    if left := store.unreadable():
+        many = plural(len(left), "file")
+        note(
+            f"{many} can't be read as memories and stay out: {', '.join(map(harmless, left[:5]))}."
+        )
     if args.to == "folder":
         return _write_folder(args, store)
     if args.to in ("agents", "mem0"):  # neither form can mark a quotation
@@ -317,8 +322,11 @@ def export(args: argparse.Namespace, store: MemoryStore) -> None:
     if not args.output:
         return out_result(text, harmless(text.rstrip("\n")), as_json=args.json)
     file = Path(args.output).expanduser()
-    if args.to == "agents" and file.is_file() and file.stat().st_size:
-        raise UsageError(f"{file} holds something already. Add the section with >> instead of -o.")
+    if file.is_file() and file.stat().st_size:
+        how = (
+            "Add the section with >> instead of -o" if args.to == "agents" else "Give another name"
+        )
+        raise UsageError(f"{file} holds something already. {how}.")
     with failing_as(UsageError, f"Can't write {file}"):
         file.write_text(text, "utf-8")
     return hint(args, f"{plural(len(memories), 'memory', 'memories')} written to {file}.")

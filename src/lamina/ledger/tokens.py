@@ -13,12 +13,15 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
-from typing import Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import msgspec
 
 from lamina.messages import Block, Json
 from lamina.ports import Capabilities
+
+if TYPE_CHECKING:
+    from lamina.config import Config
 
 DEFAULT_WINDOW = 200_000
 MILLION = 1_000_000
@@ -289,10 +292,20 @@ def no_long_window(name: str) -> str:
     )
 
 
-def window_of(
-    known: Capabilities, *, percent: float | None = None, compact_size: int | None = None
-) -> Window:
-    return Window(known.window, known.max_output, percent, compact_size)
+def window_of(known: Capabilities, config: Config) -> Window:
+    """The marks as the settings have them."""
+    return Window(
+        known.window,
+        known.max_output,
+        config.float("compact.percent") or None,
+        config.int("compact.window") or None,
+        Margins(
+            config.int("compact.output_reserve"),
+            config.int("compact.margin"),
+            config.int("compact.warning_margin"),
+            config.int("compact.blocking_margin"),
+        ),
+    )
 
 
 def _from_row(row: ModelRow) -> Capabilities:

@@ -25,7 +25,7 @@ from lamina.memory.journal import Journal
 from lamina.memory.known_memories import KnownMemories
 from lamina.memory.own_files import Pins, Tombstones
 from lamina.memory.removal import Saying, carrying, left_out, still_said
-from lamina.memory.topics import HEAD_LINES, KEPT_BY_US, read_topic, why_ambiguous
+from lamina.memory.topics import HEAD_LINES, KEPT_BY_US, read_topic, topic_of, why_ambiguous
 from lamina.text.wording import spaced
 
 _OUR_WRITERS = ("agent", "extraction", "team")  # what they wrote of facts they may take back
@@ -104,8 +104,10 @@ class Admission:
             verdict = decide(proposal, context)
             if verdict.origin == "typed" and proposal.writer in ("agent", "extraction"):
                 vouched = context.vouched(path)
+                stood = {spaced(line) for line in old.body.splitlines()} if old else set[str]()
                 theirs = unproven_explanations(proposal, context.record, vouched)
-                verdict = dataclasses.replace(verdict, unproven=theirs)
+                new = [line for line in theirs if spaced(line) not in stood]
+                verdict = dataclasses.replace(verdict, unproven=new)
         return _let_in(verdict)
 
     def judge_removed(
@@ -250,6 +252,14 @@ class Admission:
             vouched=self.vouched if old is not None and not old.quoted else nothing_vouched,
             origin_of=self.origin_of,
         )
+
+    def by_hand(self, path: str) -> bool:
+        """Has a person written in this file, or given it another form than ours?"""
+        content = self._known.content(path) or b""
+        lines = self._lines(path)
+        recorded = [line.text for line in lines] == content.decode("utf-8", "replace").splitlines()
+        ours = recorded and content == topic_of(read_topic(path, content))
+        return not ours or any(line.commit.writer == "outside" for line in lines)
 
     def origin_of(self, path: str) -> str:
         """Whose word a memory is, by the last commit that says so."""

@@ -6,28 +6,36 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Generator, Sequence
-from difflib import SequenceMatcher, unified_diff
+from difflib import unified_diff
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from lamina.memories import LABEL, BlamedLine, Commit, Note
+from lamina.memory.merging import opcodes
 
 if TYPE_CHECKING:
     from dulwich.objects import Commit as GitCommit
     from dulwich.objects import ObjectID
 
 
+RESTORES = "restore "  # so begins what the store calls bringing a version back
+
+
 def blame(versions: Sequence[tuple[Commit, bytes | None]]) -> list[BlamedLine]:
-    """Each line of the last version with the commit that put it there; versions oldest first."""
+    """Each line of the last version with the commit that put it there; versions oldest first. A line that
+    an undo brings back is still its writer's: of one file each line has an origin of its own."""
     lines: list[str] = []
     owners: list[Commit] = []
+    before: dict[str, Commit] = {}  # every line that ever stood there
     for commit, content in versions:
         new = _text(content).splitlines()
-        matcher = SequenceMatcher(None, lines, new, autojunk=False)
-        whose = [commit] * len(new)
-        for block in matcher.get_matching_blocks():
-            whose[block.b : block.b + block.size] = owners[block.a : block.a + block.size]
+        back = "Undoes" in commit.marks or commit.subject.startswith(RESTORES)
+        whose = [before.get(line, commit) if back else commit for line in new]
+        for tag, start, end, first, last in opcodes(lines, new):
+            if tag == "equal":
+                whose[first:last] = owners[start:end]
         lines, owners = new, whose
+        before.update(zip(lines, owners, strict=True))
     return [
         BlamedLine(number, text, commit)
         for number, (text, commit) in enumerate(zip(lines, owners, strict=True), 1)

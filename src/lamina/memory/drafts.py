@@ -6,11 +6,10 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
-from difflib import SequenceMatcher
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from lamina.errors import Conflict, GateRefused, NameTaken, UsageError
 from lamina.memories import (
@@ -27,6 +26,7 @@ from lamina.memories import (
     quoted_from,
 )
 from lamina.memory.evidence import TEMPLATE_WORDS
+from lamina.memory.merging import laid_out, merge_memory
 from lamina.memory.naming import file_name, title_of, why_misnamed
 from lamina.memory.topics import brought_to, edit_topic, read_topic, topic_of
 from lamina.secrets import Rules, Secrets, scan, secrets_in
@@ -42,125 +42,11 @@ Written = TypeVar("Written", Memory, Proposal)
 _EXPLAINS = ("**Why", "**How to apply")
 
 
-class _Edit(NamedTuple):
-    """Lines start to end of the base become these."""
-
-    start: int
-    end: int
-    lines: tuple[str, ...]
-
-
-def merge_text(base: str, ours: str, theirs: str, *, both_insert: bool = False) -> str | None:
-    """Both changes in one text, None where they touch the same lines.
-
-    With `both_insert`, different lines put in at the same place are both kept, ours first: right for
-    a list of pointers, wrong for prose.
-    """
-    if theirs in (base, ours):
-        return ours
-    if ours == base:
-        return theirs
-    lines = base.splitlines(keepends=True)
-    edits = _together(_edits(lines, ours), _edits(lines, theirs), both_insert=both_insert)
-    if edits is None:
-        return None
-    merged: list[str] = []
-    at = 0
-    for edit in edits:
-        merged += lines[at : edit.start]
-        if merged and edit.lines and not merged[-1].endswith("\n"):
-            merged[-1] += "\n"  # a last line without an end must not swallow what follows
-        merged += edit.lines
-        at = edit.end
-    return "".join(merged + lines[at:])
-
-
-def _edits(base: list[str], text: str) -> list[_Edit]:
-    changed = text.splitlines(keepends=True)
-    matcher = SequenceMatcher(None, base, changed, autojunk=False)
-    return [
-        _Edit(start, end, tuple(changed[first:last]))
-        for tag, start, end, first, last in matcher.get_opcodes()
-        if tag != "equal"
-    ]
-
-
-def _together(ours: list[_Edit], theirs: list[_Edit], *, both_insert: bool) -> list[_Edit] | None:
-    """One list of edits in the base's order, None if two of them overlap and differ."""
-    merged: list[_Edit] = []
-    for edit in sorted({*ours, *theirs}, key=lambda edit: (edit.start, edit.end)):
-        if merged:
-            last = merged[-1]
-            insertions = last.start == last.end == edit.start == edit.end
-            if insertions and both_insert:
-                first, second = (last, edit) if last in ours else (edit, last)
-                merged[-1] = _Edit(edit.start, edit.end, _ended(first.lines) + second.lines)
-                continue
-            if insertions or edit.start < last.end:
-                return None
-        merged.append(edit)
-    return merged
-
-
-def _ended(lines: tuple[str, ...]) -> tuple[str, ...]:
-    if lines and not lines[-1].endswith("\n"):
-        return (*lines[:-1], lines[-1] + "\n")
-    return lines
-
-
-def merge_memory(base: Memory, ours: Memory, theirs: Memory) -> Memory | None:
-    """Field by field; bodies line by line. None where both changed one thing differently."""
-    name = _one(base.name, ours.name, theirs.name)
-    description = _one(base.description, ours.description, theirs.description)
-    kind = _one(base.type or "", ours.type or "", theirs.type or "")
-    body = merge_text(_block(base.body), _block(ours.body), _block(theirs.body))
-    extra = _merge_extra(base.extra, ours.extra, theirs.extra)
-    if name is None or description is None or kind is None or body is None or extra is None:
-        return None
-    chosen = theirs.type if kind == (theirs.type or "") else ours.type
-    return replace(
-        ours, name=name, description=description, type=chosen, body=body.strip("\n"), extra=extra
-    )
-
-
-def _block(body: str) -> str:
-    return f"{body}\n" if body else ""
-
-
-def _one(base: str, ours: str, theirs: str) -> str | None:
-    if theirs in (ours, base):
-        return ours
-    return theirs if ours == base else None
-
-
-def _merge_extra(
-    base: Mapping[str, str], ours: Mapping[str, str], theirs: Mapping[str, str]
-) -> dict[str, str] | None:
-    merged: dict[str, str] = {}
-    keys: Sequence[str] = [*ours, *(key for key in theirs if key not in ours)]
-    for key in keys:
-        # "\0" stands for an absent key: no value can hold it.
-        values = (side.get(key, "\x00") for side in (base, ours, theirs))
-        value = _one(*values)
-        if value is None:
-            return None
-        if value != "\x00":
-            merged[key] = value
-    return merged
-
-
 def written(
     proposal: Proposal, current: bytes | None, base: Memory | None, *, replace: bool
 ) -> bytes:
     """The file's new content: the proposal brought into what stands there, or Conflict."""
-    wanted = Memory(
-        path=proposal.path,
-        name=proposal.name,
-        description=proposal.description,
-        type=proposal.type,
-        body=proposal.body,
-        extra=dict(proposal.extra),
-    )
+    wanted = _memory_of(proposal)
     if current is None:
         if base is not None and not replace:
             raise Conflict(f"{proposal.path} was removed by somebody else. Read the memory again.")
@@ -173,21 +59,56 @@ def written(
         if fitting is None:
             raise Conflict(f"{proposal.path} was changed by somebody else. Read it again.")
         wanted = fitting
+        if proposal.writer != "user":  # who may change the form of the lines that stand there
+            wanted = dataclasses.replace(wanted, body=laid_out(existing.body, wanted.body))
     elif not replace and not _says_the_same(existing, wanted):
         raise NameTaken(f"{proposal.path} is another memory already. Give this one another name.")
     return brought_to(current, wanted)
 
 
-def goes_on_with(proposal: Proposal, existing: Memory) -> bool:
-    """Does it say all that the memory says, word for word, and perhaps more? Then it may take that
-    memory's place; anything else, a newer value or the opposite, gets a file of its own."""
+def _memory_of(proposal: Proposal) -> Memory:
+    return Memory(
+        path=proposal.path,
+        name=proposal.name,
+        description=proposal.description,
+        type=proposal.type,
+        body=proposal.body,
+        extra=dict(proposal.extra),
+    )
+
+
+def going_on(
+    proposal: Proposal, existing: Memory, by_hand: Callable[[str], bool]
+) -> Proposal | None:
+    """What a proposal becomes whose name a memory has. Where it says all that the memory says, word for
+    word, and perhaps more, it may take its place; anything else, a newer value or the opposite, gets a
+    file of its own (None). What a person wrote stays as it stands: more is added below by themselves
+    only, since a part of what somebody typed is not their word."""
+    known = _statements(existing.body)
     if proposal.type != existing.type or not existing.body.strip():
-        return False
-    return _statements(existing.body) <= _statements(proposal.body)
+        return None
+    if not known <= _statements(proposal.body):
+        return None
+    if not by_hand(existing.path):
+        return proposal
+    new = " ".join(one for one in sentences(proposal.body) if _statement(one) not in known)
+    if new and proposal.writer != "user":
+        return None
+    return dataclasses.replace(
+        proposal,
+        name=existing.name,
+        description=existing.description or proposal.description,
+        body=laid_out(existing.body, f"{existing.body}\n{new}"),
+        extra={},
+    )
 
 
 def _statements(text: str) -> set[str]:
-    return {fold(one).casefold().rstrip(".!。！ ") for one in sentences(text)}
+    return {_statement(one) for one in sentences(text)}
+
+
+def _statement(sentence: str) -> str:
+    return fold(sentence).casefold().rstrip(".!。！ ")
 
 
 def _says_the_same(one: Memory, other: Memory) -> bool:
@@ -288,13 +209,13 @@ def proposed(
 
 def labelled(content: bytes, lines: Collection[str]) -> bytes:
     """A file with these lines marked as the assistant's, where a person sees it and may take it off."""
-    text = content.decode("utf-8", "surrogateescape")
-    for line in lines:
-        bare = line.strip()
-        found = TEMPLATE_WORDS.match(bare)
-        if found is not None:
-            text = text.replace(bare, f"{found[0]} {LABEL}{bare[found.end() :]}", 1)
-    return text.encode("utf-8", "surrogateescape")
+    theirs = {line.strip() for line in lines}
+    text = content.decode("utf-8", "surrogateescape").split("\n")
+    for at, line in enumerate(text if theirs else ()):
+        found = TEMPLATE_WORDS.match(bare := line.strip())
+        if bare in theirs and found is not None:
+            text[at] = line.replace(bare, f"{found[0]} {LABEL}{bare[found.end() :]}", 1)
+    return "\n".join(text).encode("utf-8", "surrogateescape")
 
 
 # ---- in whose words
@@ -307,29 +228,41 @@ def in_their_words(store: MemoryStore, proposal: Proposal, base: Memory | None =
     the lines of `base`, the memory that it changes."""
     if base is None:
         return _worded(store, proposal, new=True)
-    standing = {*filter(None, map(fold, base.body.splitlines()))}
-    lines = proposal.body.splitlines()
+    body = proposal.body.strip("\n")
+    laid = laid_out(base.body, body)
+    proposal = proposal if laid == body else replace(proposal, body=laid)
+    standing = {*filter(None, map(fold, base.body.split("\n")))}
+    lines = laid.split("\n")
     stays = [line for line in lines if fold(line) in standing]
-    new = "\n".join(line for line in lines if line not in stays)
+    new = "\n".join(line for line in lines if line.strip() and fold(line) not in standing)
     if not any(map(str.isalnum, new)):
         return proposal  # lines only go
+    adds = bool(base.description) and standing <= {*map(fold, stays)}
+    if adds:
+        proposal = replace(proposal, name=base.name, description=base.description)
     said = _worded(store, replace(proposal, body=new), new=False)
+    if said.body == new and not base.description:
+        return replace(proposal, name=said.name, description=said.description)
     if said.body == new or fold(said.description) in standing:
         return proposal  # they said nothing else than what stands there
     described = fold(base.description).rstrip(". ")
     # On one line with theirs the old description would speak of the new words.
-    if described in fold(" ".join(stays)):
+    if adds or described in fold(" ".join(stays)):
         said = replace(said, name=base.name, description=base.description)
-    return replace(said, body="\n".join([*stays, said.body]))
+    return replace(said, body=laid_out(base.body, "\n".join([*stays, said.body])))
 
 
 def file_in_their_words(
     store: MemoryStore, proposal: Proposal, content: bytes, before: bytes | None
 ) -> bytes:
-    """A model's file in the user's own words, where its own would keep it waiting."""
-    base = None if before is None else read_topic(proposal.path, before)
-    taken = base is None and store.judge_among(proposal, (), "").speaks
-    said = proposal if taken else in_their_words(store, proposal, base)
+    """A model's file in the user's own words, where its own would keep it waiting. What it goes on with
+    keeps its form."""
+    if before is not None:
+        base = read_topic(proposal.path, before)
+        return brought_to(before, _memory_of(in_their_words(store, proposal, base)))
+    said = proposal
+    if not store.judge_among(proposal, (), "").speaks:
+        said = in_their_words(store, proposal)
     if said is proposal:
         return content
     return edit_topic(content, name=said.name, description=said.description, body=said.body)

@@ -20,9 +20,9 @@ from lamina.events import Emit, LayerFailed, MemoryAdopted, MemoryUpdated, Warne
 from lamina.machine import is_alive
 from lamina.memories import Change, Note
 from lamina.memory.beneath import TEMPORARY_PREFIX, Beneath
-from lamina.memory.drafts import merge_text
 from lamina.memory.history import History, HistoryDamaged
 from lamina.memory.index import INDEX, Rework, is_index
+from lamina.memory.merging import merge_text
 from lamina.memory.own_files import Busy, Intent, IntentLog, Tombstones, exclusive
 
 _PAUSE = 0.05  # seconds without a write after which recording begins

@@ -190,12 +190,15 @@ class JournalledFiles:
         self.make_state()  # so that what the first look learns is kept
         for path in free_names(proposal.path, proposal.body):
             existing = self._called(path)
+            named = dataclasses.replace(proposal, path=existing.path if existing else path)
             if existing is not None:
-                path = existing.path  # noqa: PLW2901 - as it is spelled there
-                pinned = proposal.writer != "user" and path in self.pinned()
-                if pinned or not drafts.goes_on_with(proposal, existing):
+                pinned = proposal.writer != "user" and existing.path in self.pinned()
+                going_on = (
+                    None if pinned else drafts.going_on(named, existing, self.admission.by_hand)
+                )
+                if going_on is None:
                     continue
-            named = dataclasses.replace(proposal, path=path)
+                named = going_on
             try:
                 return self.write(named, base=existing, pointer=pointer)
             except SaidAlready as said:

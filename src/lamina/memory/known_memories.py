@@ -269,6 +269,9 @@ class KnownMemories:
                 return read_topic(path, content)
         return None
 
+    def content(self, path: str) -> bytes | None:
+        return self._files.read(path)
+
     def spellings(self, path: str) -> set[str]:
         with self._lock:
             if not self._spelled:

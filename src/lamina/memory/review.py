@@ -30,9 +30,14 @@ def inbox_diff(store: JournalledFiles, item: InboxItem) -> str:
     if item.removes:
         return diff_text(path, current, None)
     if current is not None and item.base is None and not is_index(path):
-        goes_on = drafts.goes_on_with(item.proposal, read_topic(path, current))
-        current = current if goes_on else None
+        current = current if _going_on(store, item, current) else None
     return diff_text(path, current, proposed_content(store, item))
+
+
+def _going_on(store: JournalledFiles, item: InboxItem, current: bytes) -> Proposal | None:
+    """What it becomes where a memory got its name: who accepts it writes it."""
+    theirs = dataclasses.replace(item.proposal, writer="user")
+    return drafts.going_on(theirs, read_topic(theirs.path, current), store.admission.by_hand)
 
 
 def proposed_content(store: JournalledFiles, item: InboxItem) -> bytes:
@@ -41,8 +46,11 @@ def proposed_content(store: JournalledFiles, item: InboxItem) -> bytes:
     current = store.files.read(item.proposal.path)
     if item.exact is not None:
         return item.exact
+    new, base = item.proposal, item.base
+    if current is not None and base is None and (going_on := _going_on(store, item, current)):
+        new, base = going_on, read_topic(new.path, current)
     try:
-        content = drafts.written(item.proposal, current, item.base, replace=False)
+        content = drafts.written(new, current, base, replace=False)
     except Conflict:
         content = drafts.written(item.proposal, None, None, replace=True)
     vouched = Verdict("accept", "", origin="typed")

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from lamina.errors import MemoryStoreError
 from lamina.memories import MEMORY_TYPES, Memory, MemoryType, Proposal
+from lamina.memory.merging import as_they_stood
 
 # Frontmatter that says when or how a memory is kept, and nothing else.
 KEPT_BY_US = frozenset(
@@ -211,14 +212,14 @@ def edit_topic(
 
 def brought_to(content: bytes, memory: Memory) -> bytes:
     """The file saying all that the memory says; keys that it does not mention stay."""
-    there = read_topic(memory.path, content).extra
+    there = read_topic(memory.path, content)
     return edit_topic(
         content,
-        name=memory.name,
-        description=memory.description,
+        name=memory.name if memory.name != there.name else None,
+        description=memory.description if memory.description != there.description else None,
         type=memory.type,
         body=memory.body,
-        extra={key: value for key, value in memory.extra.items() if there.get(key) != value},
+        extra={key: value for key, value in memory.extra.items() if there.extra.get(key) != value},
     )
 
 
@@ -392,7 +393,12 @@ def _with_body(parts: _Parts, body: str | None, end: str, *, fresh: bool) -> str
         return f"{end}{parts.body}" if fresh and parts.body[:1] not in ("\r", "\n") else parts.body
     leading = parts.body[: len(parts.body) - len(parts.body.lstrip("\r\n"))]
     trailing = parts.body[len(parts.body.rstrip("\r\n")) :] or end
-    text = _unix(_given(body)).strip("\n").replace("\n", end)
+    text = _unix(_given(body)).strip("\n")
+    mixed = "\r\n" in parts.body and old.count("\n") != parts.body.count("\r\n")
+    if mixed or _clean(old) != old:
+        text = as_they_stood(parts.body.strip("\r\n"), text, end, _clean)
+    else:
+        text = text.replace("\n", end)
     if not leading and (parts.head or fresh):
         leading = end
     return f"{leading}{text}{trailing if text else ''}"

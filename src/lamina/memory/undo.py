@@ -16,9 +16,11 @@ from lamina.errors import Conflict, GateRefused, UsageError
 from lamina.events import Warned
 from lamina.memories import Change, Commit, InForce, Note, Outcome, as_quoted
 from lamina.memory import drafts
+from lamina.memory.commits import RESTORES
 from lamina.memory.index import is_index, without_change
 from lamina.memory.journal import merge_contents
 from lamina.memory.journalled import JournalledFiles
+from lamina.memory.scan import is_memory_path
 from lamina.memory.topics import read_topic
 
 
@@ -147,7 +149,7 @@ class FileHistory:
             writer="user",
             base=store.files.read(path),
             pointer=True,
-            subject=f"restore {path} from {full[:8]}",
+            subject=f"{RESTORES}{path} from {full[:8]}",
             allow_secret=True,  # it is in the history anyway, and the user asked for just this
         )
 
@@ -169,7 +171,7 @@ def _judge(store: JournalledFiles, recorded: Sequence[Change], changes: Sequence
     never stood there may be refused. What the gate remarks is told either way."""
     gone = {change.path for change in changes if change.after is None}
     for old, change in zip(recorded, changes, strict=True):
-        if change.after is None or is_index(change.path):
+        if change.after is None or is_index(change.path) or not is_memory_path(change.path):
             continue
         memory = read_topic(change.path, change.after)
         back = replace(drafts.proposal_of(memory, "user", ""), allow_secret=True)

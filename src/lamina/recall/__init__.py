@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 # Confidence from which on a match counts; how it comes about stands in `scoring.py`.
 LIKELY = 0.15  # somebody asked: show what is only likely, but no noise. Set by hand
@@ -29,6 +29,10 @@ class Match:
     score: float  # the sum of the parts
     parts: Mapping[str, float]
     confidence: float  # 0 to 1: how likely it belongs to the question at all
+
+
+T = TypeVar("T")
+ScoredT = TypeVar("ScoredT", bound="Scored")
 
 
 class Scored(Protocol):
@@ -53,6 +57,13 @@ def chances(found: Sequence[Scored]) -> list[float]:
         _chance(match.confidence, match.score, found[0].score, next_)
         for match, next_ in zip(found, after, strict=True)
     ]
+
+
+def likeliest(found: Sequence[tuple[ScoredT, T]]) -> list[tuple[ScoredT, T, float]]:
+    """Matches with what was found and its chance, in the order of the figure that people are shown."""
+    likely = chances([match for match, _ in found])
+    rows = [(match, what, chance) for (match, what), chance in zip(found, likely, strict=True)]
+    return sorted(rows, key=lambda row: -row[2])
 
 
 def _chance(confidence: float, score: float, best: float, next_: float) -> float:

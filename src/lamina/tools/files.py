@@ -133,17 +133,18 @@ def put(
     context: ToolContext,
     *,
     whole: bool,
-) -> None:
+) -> bytes:
     """Replace a file that held `old`; one that belongs to the memory goes through its gate. The agent has
-    seen what stands there then, as far as it had seen it before."""
+    seen what stands there then, which is handed back, as far as it had seen it before."""
     with complaints(place.path, "write"):
         place.check()
         status = context.session.keep(place.path, data, old)
-        if status is not None and status.st_size != len(data):
-            data = place.path.read_bytes()  # the store has marked whose word it is
+        if status is not None:  # the store may say it in the user's words, or mark whose word it is
+            data = place.path.read_bytes()
     if status is None:
         status = replace(place, data, before, context.notes or context.scratch.parent)
     context.files[str(place.path)] = seen(data, status, whole=whole)
+    return data
 
 
 def replace(place: Held, data: bytes, before: os.stat_result | None, notes: Path) -> os.stat_result:

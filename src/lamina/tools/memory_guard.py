@@ -42,11 +42,13 @@ from lamina.ports import MemoryStore, ToolContext, ToolOutcome, ToolSession, Too
 from lamina.text import wording
 from lamina.text.asks import asks_to_forget
 from lamina.text.origins import typed_parts, untyped_parts
+from lamina.text.own_words import on_one_line
 
 _MOST_QUOTES = 4
 _LOOKED_AT = 400  # entries, newest first
 _RUN = 5  # words in a row that show where a text came from
 _SNIPPET = 8
+_SHOWN = 1_000  # characters of what stands in a file now
 
 
 def evidence_for(
@@ -217,6 +219,10 @@ Keep = Callable[[Path, bytes, bytes | None], os.stat_result | None]
 _HARMLESS = frozenset({"Remember", "Forget", "Recall", "Todo", "Expand", "Snip", "SendMessage"})
 
 
+class _Waits(ToolError):
+    """Somebody should look at it first."""
+
+
 class _Guarded:
     """The session during one tool call: memory files that the tool writes go to the store."""
 
@@ -245,12 +251,17 @@ class MemoryGuard:
         reason = f"the agent called {spec.name} ({context.tool_use_id})"
         said: list[str] = []
         remarks: list[str] = []  # on what was taken
+        waits: list[str] = []  # what was not, and the user should hear of
         asked: list[Path] = []  # by a tool that leaves memory files to the store
 
         def keep(path: Path, data: bytes, old: bytes | None) -> os.stat_result | None:
             asked.append(path)
             evidence = self._evidence(input_, data)
-            return self._keep(path, data, old, evidence, reason, remarks)
+            try:
+                return self._keep(path, data, old, evidence, reason, remarks)
+            except _Waits as error:
+                waits.append(str(error))
+                raise
 
         session = context.session
         try:
@@ -263,6 +274,9 @@ class MemoryGuard:
                 if not asked:
                     look = partial(self._after, input_, reason, remarks)
                     said = await self._in_thread(look, context) or []
+        if waits or said:
+            told = (waits or said)[0].partition("\n")[0]
+            outcome = replace(outcome, meta={**outcome.meta, "decision": "inbox", "waits": told})
         if not said and not remarks:
             return outcome
         content = "\n".join([text_of(outcome.content), *said, *remarks])
@@ -313,10 +327,11 @@ class MemoryGuard:
         except GateRefused as error:
             raise GateRefused(f"Not written, the memory gate refused it: {error}") from error
         if outcome.decision == "inbox":
-            raise ToolError("\n".join([f"Not written yet: {outcome.sentence}", *outcome.warnings]))
+            raise _Waits("\n".join([f"Not written yet: {outcome.sentence}", *outcome.warnings]))
         remarks += _remarks(outcome)
-        if data != wanted:
-            remarks.append("It says so in the user's own words: read it before you change it.")
+        if (now := self._store.content(below) or b"") != wanted:
+            words = "It says so in the user's own words" if data != wanted else "It reads now"
+            remarks.append(f"{words}: “{on_one_line(read_topic(below, now).body)[:_SHOWN]}”")
         return os.stat(path)
 
     def _appended(

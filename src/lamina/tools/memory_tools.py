@@ -219,7 +219,7 @@ class Remember:
             base = self.store.read(path) if input.get("file") else None
         if base and kind in ("user", "feedback"):
             # No model names what the user said.
-            name = base.name if description == base.description else title_of(description)
+            name = base.name if description == _line(base.description) else title_of(description)
         claim = f"{name}\n{description}\n{content}"
         evidence = memory_guard.evidence_for(
             claim, entries, self.session, users_word=kind in ("user", "feedback")
@@ -242,10 +242,10 @@ class Remember:
         worded = replace(worded, takes_back=back)
         logged = memory_guard.log_instead(self.store, worded, self.log()) if self.log else None
         outcome = logged or self.store.remember(worded, base=base, pointer=self.with_index)
-        if worded.body == proposal.body:
-            return outcome
         known = {*proposal.body.splitlines(), *(base.body.splitlines() if base else ())}
         theirs = on_one_line("\n".join(one for one in worded.body.splitlines() if one not in known))
+        if not theirs:
+            return outcome
         note = f"It says so in the user's own words: “{theirs.rstrip('.')}”"
         return replace(outcome, warnings=[*outcome.warnings, note])
 

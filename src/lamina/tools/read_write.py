@@ -240,9 +240,8 @@ def _write(place: Held, content: str, context: ToolContext) -> ToolOutcome:
             raise ToolError(
                 f"Only a part of {path} was read. Read all of it before you overwrite it, or use Edit."
             )
-    data = content.encode("utf-8")
-    files.put(place, data, old, before, context, whole=True)
-    lines = len(content.splitlines())
+    data = files.put(place, content.encode("utf-8"), old, before, context, whole=True)
+    lines = len(data.decode("utf-8", "replace").splitlines())
     meta = {"path": str(path), "lines": lines, "created": before is None}
     verb = "Created" if before is None else "Replaced"
     return ToolOutcome(f"{verb} {path} ({lines:,} lines).", meta=meta)
@@ -297,8 +296,11 @@ def _edit(place: Held, wish: Json, context: ToolContext) -> ToolOutcome:
     starts = [*(start for start, _ in spans), len(before.text)]
     after = new.join(before.text[end:start] for end, start in zip(ends, starts, strict=True))
     written = before.encode(after)
-    files.put(place, written, data, status, context, whole=known.whole)
+    put = files.put(place, written, data, status, context, whole=known.whole)
     first = before.text.count("\n", 0, spans[0][0])
+    if put != written:  # what is told is what stands there
+        after = _text(put, path).text
+        first = after.count("\n", 0, at) if (at := after.find(new)) >= 0 else first
     meta = {"path": str(path), "replaced": len(spans), "line": first + 1}
     return ToolOutcome(_report(path, after, first, new, len(spans)), meta=meta)
 

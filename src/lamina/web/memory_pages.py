@@ -81,16 +81,15 @@ def _page(asked: Asked, project: Project) -> dict[str, Any]:
 def _found(project: Project, words: str, *, look: bool) -> Markup:
     """What the ranker finds, how likely each is meant, and what speaks for it. No text of others' but
     in rows that are drawn: a template at each key stroke takes a tenth of the query's time."""
-    from lamina.recall import chances
+    from lamina.recall import likeliest
     from lamina.recall.memory_index import fitting
 
     index = project.world.index(project)
     read, row = _read_before(project, index.store, look=look)
     found = fitting(index, words, FOUND, time.time(), look=look, read=read, unfinished=True)
-    likely = chances([match for match, _ in found])
     rows = [
         _HIT % (row(match.id), match.score, 100 * chance, _why(match.parts))
-        for (match, _), chance in zip(found, likely, strict=True)
+        for match, _, chance in likeliest(found)
     ]
     return Markup(_HITS % (len(rows), "".join(rows)) if rows else "")  # noqa: S704
 

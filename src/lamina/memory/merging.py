@@ -1,0 +1,196 @@
+"""Two versions of one text brought together: both changes in one, or new lines in the form of the old.
+Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from difflib import SequenceMatcher
+from typing import NamedTuple
+
+from lamina.memories import Memory
+from lamina.text.wording import fold
+
+
+class _Edit(NamedTuple):
+    """Lines start to end of the base become these."""
+
+    start: int
+    end: int
+    lines: tuple[str, ...]
+
+
+def merge_text(base: str, ours: str, theirs: str, *, both_insert: bool = False) -> str | None:
+    """Both changes in one text, None where they touch the same lines.
+
+    With `both_insert`, different lines put in at the same place are both kept, ours first: right for
+    a list of pointers, wrong for prose.
+    """
+    if theirs in (base, ours):
+        return ours
+    if ours == base:
+        return theirs
+    lines = base.splitlines(keepends=True)
+    edits = _together(_edits(lines, ours), _edits(lines, theirs), both_insert=both_insert)
+    if edits is None:
+        return None
+    merged: list[str] = []
+    at = 0
+    for edit in edits:
+        merged += lines[at : edit.start]
+        if merged and edit.lines and not merged[-1].endswith("\n"):
+            merged[-1] += "\n"  # a last line without an end must not swallow what follows
+        merged += edit.lines
+        at = edit.end
+    return "".join(merged + lines[at:])
+
+
+def _edits(base: list[str], text: str) -> list[_Edit]:
+    changed = text.splitlines(keepends=True)
+    matcher = SequenceMatcher(None, base, changed, autojunk=False)
+    return [
+        _Edit(start, end, tuple(changed[first:last]))
+        for tag, start, end, first, last in matcher.get_opcodes()
+        if tag != "equal"
+    ]
+
+
+def _together(ours: list[_Edit], theirs: list[_Edit], *, both_insert: bool) -> list[_Edit] | None:
+    """One list of edits in the base's order, None if two of them overlap and differ."""
+    merged: list[_Edit] = []
+    for edit in sorted({*ours, *theirs}, key=lambda edit: (edit.start, edit.end)):
+        if merged:
+            last = merged[-1]
+            insertions = last.start == last.end == edit.start == edit.end
+            if insertions and both_insert:
+                first, second = (last, edit) if last in ours else (edit, last)
+                merged[-1] = _Edit(edit.start, edit.end, _ended(first.lines) + second.lines)
+                continue
+            if insertions or edit.start < last.end:
+                return None
+        merged.append(edit)
+    return merged
+
+
+def _ended(lines: tuple[str, ...]) -> tuple[str, ...]:
+    if lines and not lines[-1].endswith("\n"):
+        return (*lines[:-1], lines[-1] + "\n")
+    return lines
+
+
+def merge_memory(base: Memory, ours: Memory, theirs: Memory) -> Memory | None:
+    """Field by field; bodies line by line. None where both changed one thing differently."""
+    name = _one(base.name, ours.name, theirs.name)
+    description = _one(base.description, ours.description, theirs.description)
+    kind = _one(base.type or "", ours.type or "", theirs.type or "")
+    body = merge_text(_block(base.body), _block(ours.body), _block(theirs.body))
+    extra = _merge_extra(base.extra, ours.extra, theirs.extra)
+    if name is None or description is None or kind is None or body is None or extra is None:
+        return None
+    chosen = theirs.type if kind == (theirs.type or "") else ours.type
+    return replace(
+        ours, name=name, description=description, type=chosen, body=body.strip("\n"), extra=extra
+    )
+
+
+def _block(body: str) -> str:
+    return f"{body}\n" if body else ""
+
+
+def _one(base: str, ours: str, theirs: str) -> str | None:
+    if theirs in (ours, base):
+        return ours
+    return theirs if ours == base else None
+
+
+def _merge_extra(
+    base: Mapping[str, str], ours: Mapping[str, str], theirs: Mapping[str, str]
+) -> dict[str, str] | None:
+    merged: dict[str, str] = {}
+    keys: Sequence[str] = [*ours, *(key for key in theirs if key not in ours)]
+    for key in keys:
+        # "\0" stands for an absent key: no value can hold it.
+        values = (side.get(key, "\x00") for side in (base, ours, theirs))
+        value = _one(*values)
+        if value is None:
+            return None
+        if value != "\x00":
+            merged[key] = value
+    return merged
+
+
+# ---- in the form of what stands there
+
+
+def laid_out(before: str, after: str) -> str:
+    """`after`, where a line of `before` that it keeps stands as it stood, with the blank lines around it:
+    who adds a line, or takes one out, leaves the form of the others alone."""
+    old, new = before.split("\n"), after.split("\n")
+    ours, theirs = ([at for at, one in enumerate(lines) if one.strip()] for lines in (old, new))
+    keys = [fold(old[at]) for at in ours], [fold(new[at]) for at in theirs]
+    laid: list[str] = []
+    added = False
+    for tag, start, end, first, last in opcodes(*keys, autojunk=True):
+        if tag == "equal":
+            for count, at in enumerate(ours[start:end]):
+                blank, wanted = _blank_above(old, at), _blank_above(new, theirs[first + count])
+                laid += wanted if added and not count and not blank else blank
+                laid.append(old[at])
+        elif tag == "replace":  # the new lines stand where the old ones did
+            laid += _blank_above(old, ours[start]) or _blank_above(new, theirs[first])
+            laid += new[theirs[first] : theirs[last - 1] + 1]
+        elif tag == "insert":
+            blank = _blank_above(new, theirs[first])
+            laid += blank or _blank_between(old, laid, new[theirs[first]])
+            laid += new[theirs[first] : theirs[last - 1] + 1]
+        added = tag in ("insert", "replace")
+    return "\n".join(laid)
+
+
+def opcodes(
+    old: Sequence[str], new: Sequence[str], *, autojunk: bool = False
+) -> Iterator[tuple[str, int, int, int, int]]:
+    """How `difflib` turns the one into the other. What both begin and end with is the same without a
+    look: where a line stands thousands of times, each would be held against each."""
+    most = min(len(old), len(new))
+    head = next((at for at in range(most) if old[at] != new[at]), most)
+    tail = next((at for at in range(most - head) if old[-1 - at] != new[-1 - at]), most - head)
+    middle = old[head : len(old) - tail], new[head : len(new) - tail]
+    if head:
+        yield "equal", 0, head, 0, head
+    for tag, start, end, first, last in SequenceMatcher(
+        None, *middle, autojunk=autojunk
+    ).get_opcodes():
+        yield tag, start + head, end + head, first + head, last + head
+    if tail:
+        yield "equal", len(old) - tail, len(old), len(new) - tail, len(new)
+
+
+def _blank_above(lines: Sequence[str], at: int) -> list[str]:
+    start = at
+    while start and not lines[start - 1].strip():
+        start -= 1
+    return [*lines[start:at]]
+
+
+def _blank_between(old: Sequence[str], above: Sequence[str], line: str) -> list[str]:
+    """Where paragraphs stand apart, or a table or code ends, a new line is none of theirs."""
+    last = next((one.strip() for one in reversed(above) if one.strip()), "")
+    apart = any(not one.strip() for one in old) or last.startswith(("|", "```", "~~~"))
+    items = ("- ", "* ", "+ ")
+    return (
+        [""] if last and apart and not (last.startswith(items) and line.startswith(items)) else []
+    )
+
+
+def as_they_stood(raw: str, new: str, end: str, shown: Callable[[str], str]) -> str:
+    """New lines, of which those that stand in `raw` keep the bytes and the line end that they have there;
+    `shown` is how their reader sees bytes that are no text."""
+    old, lines = f"{raw}{end}".split("\n")[:-1], new.split("\n")
+    seen = [shown(one.removesuffix("\r")) for one in old]
+    put = [f"{one}{end}" for one in lines]
+    for tag, start, stop, first, last in opcodes(seen, lines, autojunk=True):
+        if tag == "equal":
+            put[first:last] = [f"{one}\n" for one in old[start:stop]]
+    return "".join(put).removesuffix("\n").removesuffix("\r")
