@@ -165,8 +165,7 @@ def told_apart(claim: str) -> tuple[str, str]:
     rule: list[str] = []
     explained: list[str] = []
     for line in claim.splitlines():
-        explains = TEMPLATE_WORDS.match(line.strip(" -*_")) or TEMPLATE_WORDS.match(line.strip())
-        if explains:
+        if TEMPLATE_WORDS.match(line.strip(" -*_")) or TEMPLATE_WORDS.match(line.strip()):
             explained.append(TEMPLATE_WORDS.sub(" ", line.replace(LABEL, ""), count=1))
         else:
             rule.append(line)
