@@ -195,6 +195,7 @@ _SKIPPED = frozenset({"node_modules", ".venv", "venv", "__pycache__", ".tox", "s
 # Of a repository: what a commit writes. Nothing in it is run, and the user may commit meanwhile.
 _RECORDS = frozenset({"objects", "logs", "refs", "lfs", "annex"})
 _OF_WORKTREE = ("commondir", "gitdir", "config.worktree")  # by them git finds its settings
+_TODO = "git-rebase-todo"  # its `exec` lines run when the rebase goes on
 _CLOCKS_TICK = 0.02  # seconds that the clock of a file system may be behind
 _LARGEST = 2**24  # bytes of a file that are kept to be put back
 _MOST_LOOKED_AT = 100_000  # entries; a walk must not cost more than the command
@@ -290,6 +291,7 @@ class Steering:
         if not self.whole:  # what was not seen before may have been there all the same
             made = {path for path in made if now.files[path][1].st_ctime > self.started}
         changed = {path for path, before in self.files.items() if not _same(path, *before)}
+        changed = {path for path in changed if path.name != _TODO or not self._harmless(path, now)}
         for path in sorted(made | changed, reverse=True):  # what is in a folder before the folder
             self._clear(path)
         told = {os.path.relpath(path, self.project): path for path in named | made | changed}
@@ -300,6 +302,12 @@ class Steering:
 
     def _harmless(self, path: Path, now: Steering) -> bool:
         """Does it belong to a worktree of a repository that was there before, and obey that alone?"""
+        if path.name == _TODO:  # a rebase at work, as long as it has no command that it had not
+            had, has = (
+                (self.files.get(path, (None,))[0] or b"").splitlines(),
+                _line(path).splitlines(),
+            )
+            return all(one in had for one in has if one.split()[:1] in ([b"x"], [b"exec"]))
         if path.name != ".git":
             return path.name != "config.worktree" and _of_other_worktree(path.parent)
         there = Path(os.fsdecode(_line(path)).removeprefix("gitdir: "))
@@ -381,7 +389,7 @@ def _put_aside(path: Path) -> None:
 def _matters(name: str, inside: _In) -> bool:
     if inside == "skipped":
         return name.casefold() == ".git"
-    if inside in ("git", "bare") and (name.startswith("config") or name in _OF_WORKTREE):
+    if inside in ("git", "bare") and (name.startswith("config") or name in (_TODO, *_OF_WORKTREE)):
         return True
     if inside in ("project", "bare"):
         return named_to_steer(name) or holds_what_steers(name)
@@ -394,8 +402,8 @@ def _below(name: str, inside: _In) -> _In | None:
         return "git"
     if inside in ("git", "bare") and name in ("hooks", "info"):
         return "info" if name == "info" else "steering"
-    if inside == "settings":
-        return None  # a home may lie there; settings are its files
+    if inside == "settings":  # a home may lie there, which is written all the time
+        return "steering" if name in ("agents", "rules", "skills") else None
     if inside == "skipped" or name in _SKIPPED:
         return "skipped"
     if name == ".lamina":
