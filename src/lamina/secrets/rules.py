@@ -137,8 +137,8 @@ _NAMED: dict[str, tuple[str, tuple[str, ...], Value]] = {
     "recovery-codes": (
         (r"(?i:(?:recovery|backup|wiederherstellungs|notfall|récupération|recuperación|secours)[ -]?codes?"
         r"|codes? de (?:récupération|secours)|códigos? de (?:recuperación|respaldo)|恢复代码|バックアップコード)"
-        r"[^\n]{0,40}[:：\n]\s{0,4}((?:(?:[0-9]{1,2}[.)]|[-*•])?[ \t]{0,4}"
-        r"(?:[a-zA-Z0-9]{4,8}(?:[ -][a-zA-Z0-9]{4,8}){1,5}|[a-zA-Z0-9]{6,12})[,;]?\s{0,3}){2,20})"),
+        r"[^\n]{0,40}?[:：\n][\s/]{0,4}((?:(?:[0-9]{1,2}[.)]|[-*•])?[ \t]{0,4}"
+        r"(?:[a-zA-Z0-9]{4,8}(?:[ -][a-zA-Z0-9]{4,8}){1,5}|[a-zA-Z0-9]{6,12})[,;]?[\s/]{0,3}){2,20})"),
         ("code", "código", "代码", "コード"), "coded",
     ),
     "seed-phrase": (

@@ -158,7 +158,7 @@ def _mixed(secret: bytes) -> bool:
 
 def _coded(secret: bytes) -> bool:
     """Codes, one behind the other, with no word among them."""
-    codes = re.split(rb"[\s,;]+|-(?![^\s]*[0-9])", secret)
+    codes = re.split(rb"[\s,;/]+|-(?![^\s]*[0-9])", secret)
     return 2 * sum(bool(_DIGIT.search(one)) for one in codes) > len(codes)
 
 
