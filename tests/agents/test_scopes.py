@@ -164,7 +164,9 @@ def test_a_type_of_the_project_has_no_memory_across_projects(place: Place) -> No
 
 
 @pytest.mark.spec("L7.5")
-@pytest.mark.parametrize("link", [".lamina", ".lamina/agent-memory-local", "agent-memory-local/tester"])
+@pytest.mark.parametrize(
+    "link", [".lamina", ".lamina/agent-memory-local", "agent-memory-local/tester"]
+)
 def test_no_link_of_a_project_leads_an_agents_memory_out_of_it(place: Place, link: str) -> None:
     git(place.project, "init", "--quiet")
     typed(place, "local")

@@ -1,5 +1,4 @@
-"""Bash: runs a shell command in the project, inside the sandbox profile that the context names, with
-the variables of the user's environment that hold no key.
+"""Bash: runs a shell command in the project, inside the sandbox profile that the context names.
 
 The next command starts where the last one left off, as long as that is inside the project or the
 session's own folder. Everything that a command starts ends with it. Output over a megabyte loses its
@@ -9,16 +8,14 @@ middle; layer 1 moves what is over its own threshold to disk.
 from __future__ import annotations
 
 import os
-import re
 import shlex
 import shutil
 import stat
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from fnmatch import fnmatchcase
 from itertools import count
 from math import inf
 from pathlib import Path
@@ -470,28 +467,3 @@ def _restored(path: Path, held: bytes | None, status: os.stat_result) -> str:
             path.unlink()  # half of it would be obeyed as well
         return str(error.strerror)
     return ""
-
-
-OWN_KEYS = frozenset({"ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "OPENAI_API_KEY"})
-OWN_PREFIX = "LAMINA_"
-
-# By the words of a name. Not TOKENS, which counts them (MAX_TOKENS), nor AUTH before another word
-# (SSH_AUTH_SOCK), nor PWD alone, which is a directory.
-_HOLDS_A_KEY = re.compile(
-    r"(?:^|_)(?:[A-Z0-9]*(?:TOKEN|SECRETS?|PASSWORD|PASSWD|PASSPHRASE|CREDENTIALS?|APIKEY)"
-    r"|(?:ACCESS|PRIVATE|SECRET)?KEYS?|PASS|PAT|JWT|BEARER|COOKIES?|DSN)(?:_|$)"
-    r"|_(?:AUTH|PWD)$",
-    re.IGNORECASE,
-)
-
-
-def for_commands(environ: Mapping[str, str], passed: Iterable[str] = ()) -> dict[str, str]:
-    """The variables that commands get; `passed` names those that only look like keys, by pattern."""
-    wanted = tuple(passed)
-    return {
-        name: value
-        for name, value in environ.items()
-        if name not in OWN_KEYS
-        and not name.startswith(OWN_PREFIX)
-        and (not _HOLDS_A_KEY.search(name) or any(fnmatchcase(name, one) for one in wanted))
-    }
