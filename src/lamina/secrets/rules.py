@@ -47,7 +47,7 @@ _BETWEEN = r"[\w .-]{0,30}" + _ASSIGNED + r"(?:\\\r?\n[ \t]*)?"
 _KEYS = (
     r"(?:api|app|access|secret|private|auth|encryption|signing|licen[cs]e|master|service|account"
     r"|deploy|shared|storage|wi-?fi|wlan|wpa2?|network|recovery|product)[_ .-]?(?:key|schlüssel)"
-    r"|(?:recovery|backup)[_ -]?code|client[_ .-]?secret|secret|token|credentials?|_auth"
+    r"|(?:recovery|backup)[_ -]?code|community string|jetons?(?: d['’]accès)?|client[_ .-]?secret|secret|token|credentials?|_auth"
     r"|key for [\w ]{0,20}\bapi|authorization|(?:cookie|session|auth|secure)[_ -]?salt|api-?schlüssel"
     r"|clés? (?:d['’](?:api|accès)|secrète|privée)|clave (?:secreta|privada|(?:del? )?api|de acceso)"
     r"|chave (?:secreta|privada|de api)|chiave (?:segreta|privata|api)|密钥|密鑰|令牌"
@@ -62,18 +62,22 @@ _SHORT = r"(?:\b|_)(?:pass|pw)(?:\b|_)"
 _IS = (
     r"(?:\b(?:is|are|was|ist|war|hei(?:ß|ss)t|laute(?:t|n|te)|(?:c['’])?est|es|son)\b|é|è|это)"
     r"(?: (?:now|still|always|currently|jetzt|noch|immer|weiterhin|aktuell|toujours|encore|ahora)){0,2}"
-    r":?[ \t]{1,2}|(?:是|为|為|は)[ \t:：]{0,2}"
+    r":?[ \t]{1,2}|(?:是|为|為|は|改成了?|改为|改為|设为|設為)[ \t:：]{0,2}"
+    r"|\b(?:set|changed?|reset|updated) to[ ]|\bwurde auf[ ]|\b(?:changée?|cambiad[oa]|changed) (?:en|à|a|por)[ ]"
 )
+# Whose it is, between the word and its sign: password for reporting =, contraseña del router:
+_WHOSE = r"(?:[ ](?:for|of|on|du|de|del|de la|von|vom|für|fürs|zum|zur|des|der|da|do)[ ][\w' -]{1,25}?|[ ](?:root|admin))?"
 # A value that goes on in the next line: YAML's `>-` and a shell's backslash.
 _BREAK = r"(?:(?:[|>][+-]?|\\)[ \t]*\r?\n[ \t]*)?"
 _SAID = (
-    r"(?:[\w.-]{0,20}[\"'`\]]{0,2}[ \t]{0,3}(?:(?:=>|->|→|:=|\?=|=|:|：|>|\"? value=)[ \t]{0,3}"
+    rf"(?:[\w.-]{{0,20}}{_WHOSE}[\"'`\]]{{0,2}}[ \t]{{0,3}}"
+    r"(?:(?:=>|->|→|:=|\?=|=|:|：|>|\"? value=)[ \t]{0,3}"
     r"|[\"',]{0,2}\s{1,20}[\"']?value[\"']?[ ]?[:=][ ]?"
-    rf"|,[ \t]{{0,3}}[\"']){_BREAK}|(?:[^\n.:;,=]{{0,40}}?(?:,?[ \t]))?(?:{_IS}))[\"'`“„«「『]{{0,2}}"
+    rf"|,[ \t]{{0,3}}[\"']){_BREAK}(?:(?:bearer|token|apikey|basic)[ ])?|(?:[^\n.:;,=]{{0,40}}?(?:,?[ \t]))?(?:{_IS}))[\"'`“„«「『]{{0,2}}"
 )
 _VALUE = r"([A-Za-z0-9!#%&*+,./:;=?@^_~$()-]{6,200})"
 _NAMED_KEYS = (
-    "key", "schlüssel", "secret", "token", "credential", "_auth", "authorization", "code",
+    "string", "jeton", "key", "schlüssel", "secret", "token", "credential", "_auth", "authorization", "code",
     "密钥", "密鑰", "令牌", "salt", "clé", "clave", "chave", "chiave", "キー", "秘密鍵", "トークン",
 )  # fmt: skip
 _PASSWORD_KEYS = ("pass", "pwd", "pw", *(word for word in _PASSWORDS.split("|")[6:]))
@@ -101,20 +105,23 @@ _PUBLIC = (
 )
 # What only says where a secret is, or of what kind.
 _NAMES_ONE = (
-    r"(?i)[\w ](?:name|arn|path|ref|file|url|uri|type|format|length|version)s?[\"'`]?[ ]?[:=]"
+    r"(?i)[\w ](?:name|arn|path|ref|file|url|uri|type|format|length|version|algorithm"
+    r"|policy|ttl|expiry|hint|scheme|provider)s?[\"'`]?[ ]?[:=]"
 )
 _PREFIXED = rf"{_START}([A-Za-z]{{2,12}}[_-][A-Za-z0-9_]{{28,120}})(?:[^\w.-]|\.(?:\s|$)|$)"
 # On a command line, or in a sentence such as "ssh me@host password …", nothing stands between.
 _FLAG = (
     r"(?:--?(?:pass(?:word|wd|phrase)?|pwd|token|secret|api-?key)[ =]|sshpass -p ?"
     r"|(?:mysql|mariadb)\w*\b[^\n|;&]{0,120}? -p"
+    r"|\b(?:docker|podman|helm|oc)\b[^\n|;]{0,40}?\blogin\b[^\n|;]{0,80}? -p[ =]|\bredis-cli\b[^\n|;]{0,80}? -a "
+    r"|\b(?:env|arg|setx|setenv) \w*(?:pass(?:word|wd)?|pwd|secret|token|key) |\buser(?:name)?[ :]{1,2}\S{2,40} pass "
     r"|\bcurl\b[^\n|;]{0,200}? (?:-u|--user)[ =][\"']?[\w.@+-]{1,60}:"
     rf"|(?:{_PASSWORDS}) (?:(?:to|auf|in|a|en) )?[„“«]?"
     r"|\b(?:log-?ins?|credentials|zugangsdaten|zugang|identifiants|acceso)\b[^\n/]{0,40}? [\w.@+-]{2,60} / )"
     r"[\"'`]?"
 )
 _FLAG_KEYS = (
-    *_PASSWORD_KEYS, "token", "secret", "key", "mysql", "mariadb", "curl", "login", "log-in",
+    *_PASSWORD_KEYS, "token", "secret", "key", "mysql", "mariadb", "curl", "docker", "podman", "helm", "oc ", "redis-cli", "login", "log-in",
     "credentials", "zugang", "identifiants", "acceso",
 )  # fmt: skip
 # What only needs a word that says what it is: pattern, what is looked for first, its look.
@@ -149,10 +156,24 @@ _NAMED: dict[str, tuple[str, tuple[str, ...], Value]] = {
     ),
     "personal-number": (
         (r"(?:(?i:\bpin(?:-?code|-?nummer)?)\b[^\n.;:=0-9]{0,40}?\b(?:is|ist|lautet|est|es)|\bPIN[ ]?[:=：]"
-        r"|(?i:\b(?:door|alarm|gate|safe|access) code|türcode|zugangscode|digicode|code d['’]accès|código de acceso)"
-        r"\b[^\n.;:=0-9]{0,40}?(?:[:=：]|\b(?:is|ist|lautet|est|es)))"
-        r"[ ]([0-9]{4,8}[#*]?)(?:[^\w.-]|\.(?:\s|$)|$)"),
-        ("pin", "code", "código"), "any",
+        r"|PUK[ ]?[:=：]|(?i:\b(?:door|alarm|gate|safe|access) code|türcode|zugangscode|digicode"
+        r"|code (?:d['’]accès|de (?:la )?porte)|código de acceso)\b[^\n.;:=0-9]{0,40}?(?:[:=：]|\b(?:is|ist|lautet|est|es)))"
+        r"[ ]([0-9]{4,8}[#*A-F]?)(?:[^\w.-]|\.(?:\s|$)|$)"),
+        ("pin", "puk", "code", "código"), "any",
+    ),
+    "pin-cjk": (r"(?i:暗証番号|PIN码|PIN碼|取款密码|门禁密码)[^\n0-9]{0,10}([0-9]{4,8})(?:[^\w]|$)", ("暗証", "pin", "密码"), "any"),
+    "combination": (
+        (r"(?i:\b(?:safe|lock|vault|locker|tresor)\b|schloss)[^\n]{0,20}(?i:combination|combo|code|kombination)[^\n0-9]{0,12}"
+        r"((?:[0-9]{1,3}[ -]{1,3}){2,5}[0-9]{1,3})(?:[^\w-]|$)"),
+        ("combination", "combo", "code", "kombination"), "any",
+    ),
+    "product-key": (
+        r"(?:^|[^\w-])((?:[A-Z0-9]{5}-){4}[A-Z0-9]{5})(?:[^\w-]|$)", ("-",), "coded",
+    ),
+    "recovery-key": (
+        (r"(?i:licen[cs]e|lizenz|serial|recovery|activation|product)[^\n:=]{0,20}[:=][ ]?"
+        r"((?:[A-Z0-9]{4,6}-){2,9}[A-Z0-9]{4,6})(?:[^\w-]|$)"),
+        ("licen", "lizenz", "serial", "recovery", "activation", "product"), "coded",
     ),
 }  # fmt: skip
 

@@ -31,7 +31,7 @@ _PLACEHOLDER = re.compile(
 _REPEATED = re.compile(rb"([^A])\1{6,}")  # a run of A is zeros in base64
 _CODE = re.compile(
     rb"(?:age|npub|bc)1[a-z0-9]+$|[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*\(|[A-Za-z_]\w*(?:(?:\.|->|::|/)[A-Za-z_]\w*)+[,;)]*$"
-    rb"|\$[A-Za-z_]|[a-z]+://|/[\w.-]+/|[~.]{1,2}/|@|[0-9][0-9.,]*[A-Za-z%]{0,3}$"
+    rb"|\$[A-Za-z_]|[a-z][a-z+.-]*://|/[\w.-]+/|[~.]{1,2}/|@|[0-9][0-9.,]*[A-Za-z%]{0,3}$"
     rb"|(?:\w+_)?(?:toolu|msg|req|call|chatcmpl|resp)[_-]|arn:|refs/|Test[A-Z]\w*[/_]|\w+=[0-9]+,?$"
 )
 _WORDS = re.compile(rb"[A-Z]?[a-z]{3,}|[A-Z]{4,}")
@@ -42,7 +42,7 @@ _DIGIT, _LETTER = re.compile(rb"[0-9]"), re.compile(rb"[A-Za-z]")
 _LOWER, _UPPER, _SIGN = re.compile(rb"[a-z]"), re.compile(rb"[A-Z]"), re.compile(rb"[!#%&*?@^~$+]")
 _SWITCH = re.compile(rb"[A-Za-z](?=[0-9])|[0-9](?=[A-Za-z])|[a-z](?=[A-Z])")
 _UNSPEAKABLE = re.compile(rb"[A-Za-z]*[b-df-hj-np-tv-xz]{4}[A-Za-z]*", re.IGNORECASE)
-_JOINED = re.compile(rb"[A-Za-z]{3,}[-_.]")
+_JOINED = re.compile(rb"[A-Za-z]{3,}-")
 _RUN = re.compile(r"[A-Za-z0-9]{8,}")
 _LONG = 16  # letters in a row that no ordinary word has
 
@@ -158,8 +158,8 @@ def _mixed(secret: bytes) -> bool:
 
 def _coded(secret: bytes) -> bool:
     """Codes, one behind the other, with no word among them."""
-    codes = re.split(rb"[\s,;/]+|-(?![^\s]*[0-9])", secret)
-    return 2 * sum(bool(_DIGIT.search(one)) for one in codes) > len(codes)
+    codes = re.split(rb"[\s,;/-]+", secret)
+    return 3 * sum(bool(_DIGIT.search(one)) for one in codes) >= len(codes)
 
 
 def _drawn(secret: bytes) -> bool:
