@@ -239,7 +239,8 @@ _MEMORY = (
     Setting("recall.timeout", 10.0, "Maximum seconds for that pick; after that, the local ranker decides.", least=0.1,
             most=600),
     Setting("recall.wait", 2.0,
-            "Maximum seconds that the first call of a turn waits for that pick. 0 shows what the ranker is sure of at once.",
+            "Maximum seconds that the first call of a turn waits for that pick. 0 shows what the ranker is sure of at "
+            "once.",
             least=0, most=60),
     Setting("instructions.excludes", [], "Instruction files that are left out, as glob patterns of absolute paths.",
             adds_up=True),

@@ -47,7 +47,8 @@ _BETWEEN = r"[\w .-]{0,30}" + _ASSIGNED + r"(?:\\\r?\n[ \t]*)?"
 _KEYS = (
     r"(?:api|app|access|secret|private|auth|encryption|signing|licen[cs]e|master|service|account"
     r"|deploy|shared|storage|wi-?fi|wlan|wpa2?|network|recovery|product)[_ .-]?(?:key|schlüssel)"
-    r"|(?:recovery|backup)[_ -]?code|community string|jetons?(?: d['’]accès)?|client[_ .-]?secret|secret|token|credentials?|_auth"
+    r"|(?:recovery|backup)[_ -]?code|community string|jetons?(?: d['’]accès)?"
+    r"|client[_ .-]?secret|secret|token|credentials?|_auth"
     r"|key for [\w ]{0,20}\bapi|authorization|(?:cookie|session|auth|secure)[_ -]?salt|api-?schlüssel"
     r"|clés? (?:d['’](?:api|accès)|secrète|privée)|clave (?:secreta|privada|(?:del? )?api|de acceso)"
     r"|chave (?:secreta|privada|de api)|chiave (?:segreta|privata|api)|密钥|密鑰|令牌"
@@ -66,14 +67,18 @@ _IS = (
     r"|\b(?:set|changed?|reset|updated) to[ ]|\bwurde auf[ ]|\b(?:changée?|cambiad[oa]|changed) (?:en|à|a|por)[ ]"
 )
 # Whose it is, between the word and its sign: password for reporting =, contraseña del router:
-_WHOSE = r"(?:[ ](?:for|of|on|du|de|del|de la|von|vom|für|fürs|zum|zur|des|der|da|do)[ ][\w' -]{1,25}?|[ ](?:root|admin))?"
+_WHOSE = (
+    r"(?:[ ](?:for|of|on|du|de|del|de la|von|vom|für|fürs|zum|zur|des|der|da|do)[ ][\w' -]{1,25}?"
+    r"|[ ](?:root|admin))?"
+)
 # A value that goes on in the next line: YAML's `>-` and a shell's backslash.
 _BREAK = r"(?:(?:[|>][+-]?|\\)[ \t]*\r?\n[ \t]*)?"
 _SAID = (
     rf"(?:[\w.-]{{0,20}}{_WHOSE}[\"'`\]]{{0,2}}[ \t]{{0,3}}"
     r"(?:(?:=>|->|→|:=|\?=|=|:|：|>|\"? value=)[ \t]{0,3}"
     r"|[\"',]{0,2}\s{1,20}[\"']?value[\"']?[ ]?[:=][ ]?"
-    rf"|,[ \t]{{0,3}}[\"']){_BREAK}(?:(?:bearer|token|apikey|basic)[ ])?|(?:[^\n.:;,=]{{0,40}}?(?:,?[ \t]))?(?:{_IS}))[\"'`“„«「『]{{0,2}}"
+    rf"|,[ \t]{{0,3}}[\"']){_BREAK}(?:(?:bearer|token|apikey|basic)[ ])?"
+    rf"|(?:[^\n.:;,=]{{0,40}}?(?:,?[ \t]))?(?:{_IS}))[\"'`“„«「『]{{0,2}}"
 )
 _VALUE = r"([A-Za-z0-9!#%&*+,./:;=?@^_~$()-]{6,200})"
 _NAMED_KEYS = (
@@ -121,7 +126,8 @@ _FLAG = (
     r"[\"'`]?"
 )
 _FLAG_KEYS = (
-    *_PASSWORD_KEYS, "token", "secret", "key", "mysql", "mariadb", "curl", "docker", "podman", "helm", "oc ", "redis-cli", "login", "log-in",
+    *_PASSWORD_KEYS, "token", "secret", "key", "mysql", "mariadb", "curl", "docker", "podman", "helm",
+    "oc ", "redis-cli", "login", "log-in",
     "credentials", "zugang", "identifiants", "acceso",
 )  # fmt: skip
 # What only needs a word that says what it is: pattern, what is looked for first, its look.
@@ -157,13 +163,18 @@ _NAMED: dict[str, tuple[str, tuple[str, ...], Value]] = {
     "personal-number": (
         (r"(?:(?i:\bpin(?:-?code|-?nummer)?)\b[^\n.;:=0-9]{0,40}?\b(?:is|ist|lautet|est|es)|\bPIN[ ]?[:=：]"
         r"|PUK[ ]?[:=：]|(?i:\b(?:door|alarm|gate|safe|access) code|türcode|zugangscode|digicode"
-        r"|code (?:d['’]accès|de (?:la )?porte)|código de acceso)\b[^\n.;:=0-9]{0,40}?(?:[:=：]|\b(?:is|ist|lautet|est|es)))"
+        r"|code (?:d['’]accès|de (?:la )?porte)|código de acceso)"
+        r"\b[^\n.;:=0-9]{0,40}?(?:[:=：]|\b(?:is|ist|lautet|est|es)))"
         r"[ ]([0-9]{4,8}[#*A-F]?)(?:[^\w.-]|\.(?:\s|$)|$)"),
         ("pin", "puk", "code", "código"), "any",
     ),
-    "pin-cjk": (r"(?i:暗証番号|PIN码|PIN碼|取款密码|门禁密码)[^\n0-9]{0,10}([0-9]{4,8})(?:[^\w]|$)", ("暗証", "pin", "密码"), "any"),
+    "pin-cjk": (
+        r"(?i:暗証番号|PIN码|PIN碼|取款密码|门禁密码)[^\n0-9]{0,10}([0-9]{4,8})(?:[^\w]|$)",
+        ("暗証", "pin", "密码"), "any",
+    ),
     "combination": (
-        (r"(?i:\b(?:safe|lock|vault|locker|tresor)\b|schloss)[^\n]{0,20}(?i:combination|combo|code|kombination)[^\n0-9]{0,12}"
+        (r"(?i:\b(?:safe|lock|vault|locker|tresor)\b|schloss)[^\n]{0,20}"
+        r"(?i:combination|combo|code|kombination)[^\n0-9]{0,12}"
         r"((?:[0-9]{1,3}[ -]{1,3}){2,5}[0-9]{1,3})(?:[^\w-]|$)"),
         ("combination", "combo", "code", "kombination"), "any",
     ),
