@@ -264,7 +264,6 @@ def replace_file(path: Path, data: bytes | None) -> None:
     if data is None:
         real.unlink()
     else:
-        real.parent.mkdir(parents=True, exist_ok=True)
         write_private(real, data, lasting=True, mode=0o600 if mode is None else mode)
 
 

@@ -37,7 +37,7 @@ from lamina.ports import CountsTokens, NoBackground, ToolContext, ToolSpec
 from lamina.recall.prefetch import Limits, Recalls
 from lamina.state import Deps, State
 from lamina.steps import CUT_OFF
-from lamina.tools.bash import for_commands
+from lamina.tools.process import for_commands
 from lamina.tools.registry import builtin_tools
 from lamina.wiring import Options
 

@@ -18,11 +18,11 @@ from tests.agents.test_types import write
 from tests.sessions import Place, run, use
 
 from lamina import machine
-from lamina.agents import roster, runner
+from lamina.agents import roster, runner, worktree
 from lamina.agents.fork import is_fork
 from lamina.agents.runner import Order
 from lamina.agents.types import FORK
-from lamina.errors import LaminaError, UsageError
+from lamina.errors import LaminaError, ToolError, UsageError
 from lamina.events import AgentChanged, Event, ToolFinished, Warned
 from lamina.ledger import edits, log
 from lamina.messages import Request, text_of
@@ -607,6 +607,43 @@ def test_nothing_that_an_agent_left_for_git_runs_when_its_worktree_is_looked_at(
         assert not mark.exists()
 
     run(story)
+
+
+_FILTER = '[filter "e"]\n\tclean = touch MARK; cat\n\tsmudge = touch MARK; cat\n\trequired = true\n'
+_PROMISED = (
+    "[core]\n\trepositoryformatversion = 1\n[extensions]\n\tpartialClone = origin\n"
+    '[remote "origin"]\n\turl = .\n\tpromisor = true\n\tuploadpack = touch MARK;git-upload-pack\n'
+)
+
+
+@pytest.mark.spec("L7.2")
+@pytest.mark.parametrize(
+    ("settings", "missing"),
+    [(_FILTER, False), ("[include]\n\tpath = ../more\n", False), (_PROMISED, True)],
+)
+def test_a_worktree_runs_nothing_that_a_downloaded_repository_names(
+    tmp_path: Path, settings: str, missing: bool
+) -> None:
+    project, mark = tmp_path / "downloaded", tmp_path / "ran"
+    project.mkdir()
+    git(project, "init", "--quiet")
+    (project / ".gitattributes").write_text("* filter=e\n")
+    (project / "a.txt").write_text("one")
+    git(project, "add", ".")
+    git(project, "commit", "--quiet", "-m", "first")
+    (project / "more").write_text(_FILTER.replace("MARK", str(mark)))
+    with (project / ".git" / "config").open("a") as file:
+        file.write(settings.replace("MARK", str(mark)))
+    if missing:
+        blob = git(project, "rev-parse", "HEAD:a.txt").strip()
+        (project / ".git" / "objects" / blob[:2] / blob[2:]).unlink()
+        with pytest.raises(ToolError):
+            worktree.make(project, tmp_path / "tree", "x")
+    else:
+        tree = worktree.make(project, tmp_path / "tree", "x")
+        assert (tree.path / "a.txt").read_text() == "one"
+        assert worktree.finish(tree) == ""
+    assert not mark.exists()
 
 
 # ---- limits, trust, cancel

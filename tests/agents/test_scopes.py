@@ -13,6 +13,7 @@ from tests.sessions import Place, run, use
 from lamina.agents.runner import Order
 from lamina.agents.scopes import AgentMemory
 from lamina.agents.types import AgentType, BadType, Trust
+from lamina.errors import LaminaError
 from lamina.models.scripted import ScriptedModel
 
 RULE = "Always run the linter before the tests here, because the tests take an hour."
@@ -160,3 +161,37 @@ def test_a_type_of_the_project_has_no_memory_across_projects(place: Place) -> No
     write(folder, "a.md", "name: a", "description: d", "memory: user")
     with pytest.raises(BadType, match="project or local, not user"):
         types(place).get("a")
+
+
+@pytest.mark.spec("L7.5")
+@pytest.mark.parametrize(
+    "link", [".lamina", ".lamina/agent-memory-local", "agent-memory-local/tester"]
+)
+def test_no_link_of_a_project_leads_an_agents_memory_out_of_it(place: Place, link: str) -> None:
+    git(place.project, "init", "--quiet")
+    typed(place, "local")
+    outside = place.project.parent / "outside"
+    outside.mkdir()
+    at = place.project / (link if link.startswith(".") else f".lamina/{link}")
+    at.parent.mkdir(parents=True, exist_ok=True)
+    at.symlink_to(outside)
+
+    async def story() -> None:
+        model = ScriptedModel([agent(remember(RULE)), agent("done")])
+        async with place.open(model, config=ON) as session:
+            with pytest.raises(LaminaError, match="Remove the link"):
+                await session.agents.start(Order("Do it.", type="tester"))
+
+    run(story)
+    assert not list(outside.iterdir())
+
+
+@pytest.mark.spec("L7.5")
+def test_the_ignore_file_is_not_written_through_a_link(place: Place) -> None:
+    git(place.project, "init", "--quiet")
+    typed(place, "local")
+    folder = place.project / ".lamina" / "agent-memory-local"
+    folder.mkdir(parents=True)
+    (folder / ".gitignore").symlink_to(place.project.parent / "made")
+    started(place, ScriptedModel([agent("done")]))
+    assert not (place.project.parent / "made").exists()

@@ -154,3 +154,13 @@ def test_nothing_but_a_plain_file_is_replaced(tmp_path: Path) -> None:
             put()
     assert pipe.is_fifo()
     assert sorted(tmp_path.iterdir()) == [link, pipe]
+
+
+@pytest.mark.spec("F13")
+def test_a_folder_made_for_a_file_of_the_users_is_the_owners_alone(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        machine.replace_file(tmp_path / ".codex" / "hooks.json", b"{}")
+    finally:
+        os.umask(before)
+    assert (tmp_path / ".codex").stat().st_mode & 0o777 == 0o700

@@ -11,8 +11,7 @@ import anyio.lowlevel
 import pytest
 
 from lamina.messages import text_of
-from lamina.tools.bash import for_commands
-from lamina.tools.process import Capture, Command, marked, run_command, started_at
+from lamina.tools.process import Capture, Command, for_commands, marked, run_command, started_at
 
 if TYPE_CHECKING:
     from tests.tools.conftest import Bench
@@ -201,7 +200,8 @@ GITHUB_TOKEN GH_TOKEN AWS_SECRET_ACCESS_KEY AWS_ACCESS_KEY_ID AWS_SESSION_TOKEN 
 STRIPE_API_KEY STRIPE_KEY GEMINI_APIKEY NPM_TOKEN npm_config__auth npm_config_//r/:_authToken
 PGPASSWORD MYSQL_PWD DB_PASS DB_PASSWORD CLIENT_SECRET DJANGO_SECRET_KEY SECRET TOKEN GITHUB_PAT
 GOOGLE_APPLICATION_CREDENTIALS SENTRY_DSN GPG_PASSPHRASE SSH_PRIVATE_KEY SESSION_COOKIE MY_JWT
-VAULT_TOKEN_OF_TEAM KEYS SIGNING_KEY
+VAULT_TOKEN_OF_TEAM KEYS SIGNING_KEY KEYCHAIN_PW STRIPE_SK SLACK_WEBHOOK_URL DOCKER_AUTH_CONFIG
+AZURE_STORAGE_CONNECTION_STRING GOOGLE_SERVICE_ACCOUNT_JSON
 """
 NO_KEYS = """
 PATH HOME LANG LC_ALL USER SHELL TERM TZ PWD OLDPWD SSH_AUTH_SOCK SSH_AGENT_PID SSH_ASKPASS
@@ -217,6 +217,20 @@ def test_commands_get_the_users_environment_without_keys() -> None:
         [*KEYS.split(), *NO_KEYS.split(), "OPENAI_API_KEY", "LAMINA_TEAM_TOKEN"], "x"
     )
     assert sorted(for_commands(given)) == sorted(NO_KEYS.split())
+
+
+@pytest.mark.spec("F7")
+def test_an_address_with_a_password_is_a_key_but_for_this_machine_and_proxies() -> None:
+    given = {
+        "DATABASE_URL": "postgres://app:Fig-Leaf7@db.corp.example:5432/x",
+        "PIP_INDEX_URL": "https://ci:s3cret@pypi.corp.example/simple",
+        "REDIS_URL": "redis://:s3cret@cache:6379",
+        "TEST_DATABASE_URL": "postgres://app:app@localhost:5432/test",
+        "https_proxy": "http://anna:s3cret@proxy:8080",
+        "HOMEPAGE": "https://acme.org/a:b@c",
+    }
+    assert list(for_commands(given)) == ["TEST_DATABASE_URL", "https_proxy", "HOMEPAGE"]
+    assert "DATABASE_URL" in for_commands(given, ["DATABASE_URL"])
 
 
 @pytest.mark.spec("F7")

@@ -15,7 +15,10 @@ import pytest
 from lamina import machine
 from lamina.messages import Json, text_of
 from lamina.ports import Decision, ToolContext, ToolSpec
+from lamina.tools.grep import Grep
 from lamina.tools.permissions import PermissionRules, make_permit
+from lamina.tools.registry import Toolbox
+from lamina.tools.sandbox import available
 
 if TYPE_CHECKING:
     from tests.tools.conftest import Bench
@@ -183,6 +186,22 @@ async def test_a_search_does_not_begin_where_something_else_stands_now(
     said = await world.error("Grep", pattern="CANARY|one", path=path, output_mode="content")
     assert "CANARY" not in said
     assert "moved or replaced" in said
+
+
+@pytest.mark.skipif(available() is not None, reason="no sandbox here")
+async def test_what_searches_can_t_open_what_lies_outside(world: Bench) -> None:
+    """A link that takes the place of a file just after it was listed, and is gone before the answer is
+    looked through, leads ripgrep nowhere."""
+    outside = world.root / "outside" / "f.txt"
+    outside.write_text(SECRET)
+    (world.project / "f.txt").write_text(MINE)
+    stand_in = world.root / "programs" / "rg"
+    stand_in.parent.mkdir()
+    stand_in.write_text(f"#!/bin/sh\ncat {outside} > /dev/null && printf 'f.txt\\0'\n")
+    stand_in.chmod(0o755)
+    search = Toolbox([Grep(str(stand_in))])
+    found = await search.run("Grep", {"pattern": "CANARY"}, world.context)
+    assert "f.txt" not in text_of(found.content)
 
 
 @pytest.mark.parametrize("swap", SWAPS)

@@ -385,6 +385,43 @@ async def test_alone_a_command_reads_the_project_and_the_system_and_nothing_else
     assert "CANARY" in text_of((await alone.shell(f"cat {alone.root}/private.txt")).content)
 
 
+async def test_alone_a_rebase_that_stops_goes_on_later(alone: Bench) -> None:
+    identity = "-c user.name=a -c user.email=a@b"
+    commits = f"for n in 1 2 3; do git {identity} commit -q --allow-empty -m $n; done"
+    alone.context.attended = True
+    await alone.shell(f"git init -q . && {commits}")
+    alone.context.attended = False
+    stop = "GIT_SEQUENCE_EDITOR=\"sed -i '1i break'\""
+    stopped = await alone.shell(f"{stop} git {identity} rebase -q -i --keep-empty HEAD~2")
+    assert not stopped.is_error, stopped
+    todo = alone.project / ".git" / "rebase-merge" / "git-rebase-todo"
+    assert "pick" in todo.read_text()
+    added = await alone.shell(f"echo 'exec evil' >> {todo}")
+    assert added.is_error
+    assert "evil" not in todo.read_text()
+    assert "pick" in todo.read_text()
+    gone_on = await alone.shell(f"git {identity} rebase --continue")
+    assert not gone_on.is_error, gone_on
+
+
+async def test_alone_what_a_person_keeps_beside_programs_is_not_read(
+    alone: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = alone.root / "home"
+    for name in ("bin/tool", "share/keyrings/k", "share/uv/python/k", "lib/k"):
+        (home / ".local" / name).parent.mkdir(parents=True, exist_ok=True)
+        (home / ".local" / name).write_text(f"CANARY {name}\n")
+    monkeypatch.setenv("HOME", str(home))
+    path = f"{home}/.local/bin:{os.environ['PATH']}"
+    alone.context.env = {"PATH": path, "HOME": str(home)}
+    text = text_of(
+        (await alone.shell("cd ~/.local; cat share/*/k share/uv/python/k lib/k")).content
+    )
+    assert "CANARY share/keyrings" not in text
+    assert "CANARY share/uv" in text
+    assert "CANARY lib" in text
+
+
 async def test_alone_a_command_reaches_no_network_unless_the_user_allows_it(alone: Bench) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
@@ -411,6 +448,14 @@ STEERING = {
     "one without a name": ("git init -q --bare sub", "sub/HEAD"),
     "one that is elsewhere": ("mkdir sub; echo 'gitdir: ../x' > sub/.git", "sub/.git"),
     "one behind a link": ("mkdir sub; ln -s ../x sub/.git", "sub/.git"),
+    "a rule": ("mkdir -p .lamina/rules; echo x > .lamina/rules/x.md", ".lamina/rules/x.md"),
+    "an agent type": ("mkdir -p .lamina/agents; echo x > .lamina/agents/x.md", ".lamina/agents/x.md"),
+    "another agent's": ("mkdir -p .gemini; echo x > .gemini/settings.json", ".gemini/settings.json"),
+    "a shell's": ("mkdir -p .config/fish; echo x > .config/fish/config.fish", ".config/fish/config.fish"),
+    "what a rebase runs": (
+        "mkdir -p .git/rebase-merge; echo 'exec x' > .git/rebase-merge/git-rebase-todo",
+        ".git/rebase-merge/git-rebase-todo",
+    ),
 }  # fmt: skip
 
 

@@ -9,13 +9,14 @@ project's folder, as a `git pull` does, the user sees first. Touches those folde
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from lamina import prompts
-from lamina.agents.types import AgentType, Scope, Trust
+from lamina.agents.types import AgentType, BadType, Scope, Trust
 from lamina.config import Config
 from lamina.events import Emit
 from lamina.ledger.places import find_project_folder, slug
@@ -60,6 +61,10 @@ class AgentMemory:
         if kind.memory == "local" and remote:
             base = Path(remote).expanduser() / "projects" / slug(root)
             directory = base / "agent-memory-local" / name
+        elif kind.memory != "user" and (real := directory.resolve()) != root.resolve() / (
+            directory.relative_to(root)
+        ):  # a link that came with the project
+            raise BadType(f"{directory} is a link and leads to {real}. Remove the link.")
         home = config.own_home if kind.memory == "user" else own
         state = home / "agent-memory.lamina" / kind.memory / name
         return cls(name, kind.memory, directory, state, trust)
@@ -96,7 +101,7 @@ class AgentMemory:
         store = open_agent_store(*place, owner=owner, heard=heard, emit=emit)
         if self.scope == "local":
             ignore = self.directory.parent / ".gitignore"
-            if not ignore.exists():
+            if not os.path.lexists(ignore):  # not through a link that leads elsewhere
                 ignore.write_text("*\n", "utf-8")
         return store
 

@@ -4,15 +4,22 @@ something, removed if not. Touches the repository through git, and one folder un
 
 from __future__ import annotations
 
+import os
 import subprocess
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 from lamina.errors import ToolError
 from lamina.machine import private_folder
 
 _SECONDS = 120.0
-_OBEYS_NOTHING = ("-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false")
+_OBEYS_NOTHING = (
+    "-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "submodule.recurse=false",
+)  # fmt: skip
+# A blob that is missing would be fetched by a command that the repository names.
+_FETCHES_NOTHING = {"GIT_NO_LAZY_FETCH": "1", "GIT_ALLOW_PROTOCOL": "none"}
 _BRANCHES = "lamina"
 
 
@@ -33,7 +40,7 @@ class Worktree:
             if own in self.writes:
                 (own / name).unlink(missing_ok=True)
                 (own / name).write_text(f"{line}\n")
-        return _git(self.path, f"--git-dir={own}", f"--work-tree={self.path}", *words)
+        return _git(self.path, *words, at=(f"--git-dir={own}", f"--work-tree={self.path}"))
 
 
 def make(project: Path, path: Path, name: str) -> Worktree:
@@ -74,14 +81,40 @@ def finish(tree: Worktree) -> str:
     return f"Its changes are in the worktree {tree.path} (branch {tree.branch})."
 
 
-def _git(folder: Path, *words: str) -> str:
-    command = ["git", "-C", str(folder), *_OBEYS_NOTHING, *words]
+def _git(folder: Path, *words: str, at: Sequence[str] = ()) -> str:
+    """Git outside of the sandbox: it runs nothing that the repository's own settings name, since
+    those may have come with a download. The user's own (git-lfs, say) hold."""
+    begin = ["git", "-C", str(folder), *_OBEYS_NOTHING, *at]
+    listed = _run(
+        [*begin, "config", "-z", "--show-scope", "--name-only", "--get-regexp", "^filter"]
+    )
+    if listed.returncode == 129:
+        raise ToolError("A worktree needs git 2.31 or newer.")
+    pairs = pairwise(listed.stdout.split("\0"))
+    names = dict.fromkeys(name for scope, name in pairs if scope in ("local", "worktree"))
+    count = int(os.environ.get("GIT_CONFIG_COUNT") or 0)
+    env = {"GIT_CONFIG_COUNT": str(count + len(names))}
+    for number, name in enumerate(names, count):
+        value = "false" if name.endswith(".required") else ""
+        env |= {f"GIT_CONFIG_KEY_{number}": name, f"GIT_CONFIG_VALUE_{number}": value}
+    done = _run([*begin, *words], env)
+    if done.returncode:
+        told = (done.stderr.strip() or done.stdout.strip()).encode(errors="replace").decode()
+        said = told.splitlines()
+        raise ToolError(f"git {words[0]} in {folder}: {said[-1] if said else 'failed'}")
+    return done.stdout.strip()
+
+
+def _run(
+    command: list[str], env: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
     try:
-        done = subprocess.run(
+        return subprocess.run(
             command,
             capture_output=True,
             text=True,
-            errors="replace",
+            errors="surrogateescape",
+            env={**os.environ, **_FETCHES_NOTHING, **(env or {})},
             timeout=_SECONDS,
             stdin=subprocess.DEVNULL,
             check=False,
@@ -89,8 +122,4 @@ def _git(folder: Path, *words: str) -> str:
     except FileNotFoundError as error:
         raise ToolError("A worktree needs git, which is not installed.") from error
     except subprocess.TimeoutExpired as error:
-        raise ToolError(f"git {words[0]} in {folder} took too long.") from error
-    if done.returncode:
-        said = (done.stderr.strip() or done.stdout.strip()).splitlines()
-        raise ToolError(f"git {words[0]} in {folder}: {said[-1] if said else 'failed'}")
-    return done.stdout.strip()
+        raise ToolError(f"git in {command[2]} took too long.") from error

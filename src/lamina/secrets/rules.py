@@ -21,6 +21,10 @@ from typing import Any, Literal, TypeAlias
 from lamina.errors import SettingsError
 from lamina.messages import as_list, as_object
 
+# What the value must look like: whatever it is, digits with letters, drawn by a machine, or such as
+# a person or a machine sets as a password.
+Value: TypeAlias = Literal["any", "mixed", "coded", "drawn", "lone", "chosen"]
+
 _CLASSES = {
     "w": "[A-Za-z0-9]",
     "u": "[A-Z0-9]",
@@ -37,14 +41,18 @@ _START = r"(?:^|[^A-Za-z0-9]|\\[nrt])"
 _END = r"(?:[^A-Za-z0-9]|$)"
 # What stands between a name and its value in code, settings and markup.
 _ASSIGNED = r"[ \t\"'`\])]{0,3}(?:=>|->|\|\||:{1,3}=|\?=|=|:|>|,|\"? value=)[ \t=\"'`(\[]{0,5}"
-_BETWEEN = r"[\w .-]{0,30}" + _ASSIGNED
+_BETWEEN = r"[\w .-]{0,30}" + _ASSIGNED + r"(?:\\\r?\n[ \t]*)?"
 
 # Names that promise a secret, in the languages of people who keep notes.
 _KEYS = (
     r"(?:api|app|access|secret|private|auth|encryption|signing|licen[cs]e|master|service|account"
     r"|deploy|shared|storage|wi-?fi|wlan|wpa2?|network|recovery|product)[_ .-]?(?:key|schlüssel)"
-    r"|(?:recovery|backup)[_ -]?code|client[_ .-]?secret|secret|token|credentials?|_auth"
-    r"|authorization|api-?schlüssel|密钥|令牌"
+    r"|(?:recovery|backup)[_ -]?code|community string|jetons?(?: d['’]accès)?"
+    r"|client[_ .-]?secret|secret|token|credentials?|_auth"
+    r"|key for [\w ]{0,20}\bapi|authorization|(?:cookie|session|auth|secure)[_ -]?salt|api-?schlüssel"
+    r"|clés? (?:d['’](?:api|accès)|secrète|privée)|clave (?:secreta|privada|(?:del? )?api|de acceso)"
+    r"|chave (?:secreta|privada|de api)|chiave (?:segreta|privata|api)|密钥|密鑰|令牌"
+    r"|(?:api|アクセス|秘密|シークレット)[ ]?キー|秘密鍵|トークン"
 )
 _PASSWORDS = (
     r"pass(?:word|wd|phrase|wort|code)|pwd|kennwort|contraseña|mot de passe|senha|wachtwoord"
@@ -52,15 +60,30 @@ _PASSWORDS = (
 )
 # … and abbreviations that must stand alone: DB_PASS, pw.
 _SHORT = r"(?:\b|_)(?:pass|pw)(?:\b|_)"
-_IS = r"(?:is|are|was|ist|lautet|lauten|war|est|es|é|è|это|是|为|為|は)\b?(?: now| jetzt)?:?"
+_IS = (
+    r"(?:\b(?:is|are|was|ist|war|hei(?:ß|ss)t|laute(?:t|n|te)|(?:c['’])?est|es|son)\b|é|è|это)"
+    r"(?: (?:now|still|always|currently|jetzt|noch|immer|weiterhin|aktuell|toujours|encore|ahora)){0,2}"
+    r":?[ \t]{1,2}|(?:是|为|為|は|改成了?|改为|改為|设为|設為)[ \t:：]{0,2}"
+    r"|\b(?:set|changed?|reset|updated) to[ ]|\bwurde auf[ ]|\b(?:changée?|cambiad[oa]|changed) (?:en|à|a|por)[ ]"
+)
+# Whose it is, between the word and its sign: password for reporting =, contraseña del router:
+_WHOSE = (
+    r"(?:[ ](?:for|of|on|du|de|del|de la|von|vom|für|fürs|zum|zur|des|der|da|do)[ ][\w' -]{1,25}?"
+    r"|[ ](?:root|admin))?"
+)
+# A value that goes on in the next line: YAML's `>-` and a shell's backslash.
+_BREAK = r"(?:(?:[|>][+-]?|\\)[ \t]*\r?\n[ \t]*)?"
 _SAID = (
-    r"(?:[\w.-]{0,20}[\"'`\]]{0,2}[ \t]{0,3}(?:(?:=>|->|:=|\?=|=|:|：|>|\"? value=)[ \t]{0,3}"
-    r"|,[ \t]{0,3}[\"'])|(?:[^\n.:;,=]{0,40}?[ \t])?" + _IS + r"[ \t]{1,2})[\"'`“„«]{0,2}"
+    rf"(?:[\w.-]{{0,20}}{_WHOSE}[\"'`\]]{{0,2}}[ \t]{{0,3}}"
+    r"(?:(?:=>|->|→|:=|\?=|=|:|：|>|\"? value=)[ \t]{0,3}"
+    r"|[\"',]{0,2}\s{1,20}[\"']?value[\"']?[ ]?[:=][ ]?"
+    rf"|,[ \t]{{0,3}}[\"']){_BREAK}(?:(?:bearer|token|apikey|basic)[ ])?"
+    rf"|(?:[^\n.:;,=]{{0,40}}?(?:,?[ \t]))?(?:{_IS}))[\"'`“„«「『]{{0,2}}"
 )
 _VALUE = r"([A-Za-z0-9!#%&*+,./:;=?@^_~$()-]{6,200})"
 _NAMED_KEYS = (
-    "key", "schlüssel", "secret", "token", "credential", "_auth", "authorization", "code",
-    "密钥", "令牌",
+    "string", "jeton", "key", "schlüssel", "secret", "token", "credential", "_auth", "authorization", "code",
+    "密钥", "密鑰", "令牌", "salt", "clé", "clave", "chave", "chiave", "キー", "秘密鍵", "トークン",
 )  # fmt: skip
 _PASSWORD_KEYS = ("pass", "pwd", "pw", *(word for word in _PASSWORDS.split("|")[6:]))
 _KEYED = "api_key|secret|token|password|access_key|auth_key|private_key|client_id|credential"
@@ -85,12 +108,85 @@ _PUBLIC = (
     r"(?i)^[\w-]*(?:signature|hash|sum|sha|md5|digest|id|etag|integrity|commit|rev|nonce|cursor"
     r"|version|src|href|url|data|path|file|branch|func|class|slug|anchor|name|public_?key|fingerprint)s?\W"
 )
+# What only says where a secret is, or of what kind.
+_NAMES_ONE = (
+    r"(?i)[\w ](?:name|arn|path|ref|file|url|uri|type|format|length|version|algorithm"
+    r"|policy|ttl|expiry|hint|scheme|provider)s?[\"'`]?[ ]?[:=]"
+)
 _PREFIXED = rf"{_START}([A-Za-z]{{2,12}}[_-][A-Za-z0-9_]{{28,120}})(?:[^\w.-]|\.(?:\s|$)|$)"
 # On a command line, or in a sentence such as "ssh me@host password …", nothing stands between.
 _FLAG = (
-    r"(?:--?(?:pass(?:word|wd|phrase)?|pwd|token|secret|api-?key)[ =]|\bpassword |sshpass -p ?)"
-    r"[\"']?"
+    r"(?:--?(?:pass(?:word|wd|phrase)?|pwd|token|secret|api-?key)[ =]|sshpass -p ?"
+    r"|(?:mysql|mariadb)\w*\b[^\n|;&]{0,120}? -p"
+    r"|\b(?:docker|podman|helm|oc)\b[^\n|;]{0,40}?\blogin\b[^\n|;]{0,80}? -p[ =]|\bredis-cli\b[^\n|;]{0,80}? -a "
+    r"|\b(?:env|arg|setx|setenv) \w*(?:pass(?:word|wd)?|pwd|secret|token|key) |\buser(?:name)?[ :]{1,2}\S{2,40} pass "
+    r"|\bcurl\b[^\n|;]{0,200}? (?:-u|--user)[ =][\"']?[\w.@+-]{1,60}:"
+    rf"|(?:{_PASSWORDS}) (?:(?:to|auf|in|a|en) )?[„“«]?"
+    r"|\b(?:log-?ins?|credentials|zugangsdaten|zugang|identifiants|acceso)\b[^\n/]{0,40}? [\w.@+-]{2,60} / )"
+    r"[\"'`]?"
 )
+_FLAG_KEYS = (
+    *_PASSWORD_KEYS, "token", "secret", "key", "mysql", "mariadb", "curl", "docker", "podman", "helm",
+    "oc ", "redis-cli", "login", "log-in",
+    "credentials", "zugang", "identifiants", "acceso",
+)  # fmt: skip
+# What only needs a word that says what it is: pattern, what is looked for first, its look.
+_NAMED: dict[str, tuple[str, tuple[str, ...], Value]] = {
+    "network-key": (
+        r"(?i:(?:\bwi-?fi|wlan|\bwpa|ssid)[^\n]{0,60}?(?:key|schlüssel|clé|clave|chiave|chave|密钥|キー)"
+        r"|(?:key|schlüssel|clé|clave|chiave|chave)\b[^\n.:=]{0,20}(?:\bwi-?fi|wlan))"
+        r"[^\n:=]{0,30}?(?:[ \t]{0,2}[:=：][ \t]{0,3}|\b(?:is|ist|lautet|est|es|è|é)[ ]|[は为是])"
+        r"[\"'`„“«]{0,2}" + _VALUE,
+        ("wifi", "wi-fi", "wlan", "wpa", "ssid"), "chosen",
+    ),
+    "connection-password": (
+        r"(?i:[;\"'](?:password|pwd) ?= ?)([^;\s\"'{}$<%*][^;\s\"']{5,100})", ("password", "pwd"), "chosen",
+    ),
+    "one-time-seed": (
+        (r"(?i:2fa|totp|\botp\b|\bmfa\b|two-factor|authenticator|zwei-faktor)[^\n]{0,60}?[^\w-]"
+        r"((?:[A-Za-z2-7]{4}[ -]){3,15}[A-Za-z2-7]{4}|[A-Z2-7]{16,64})(?:[^\w-]|$)"),
+        ("2fa", "otp", "mfa", "factor", "authenticator", "faktor"), "coded",
+    ),
+    "recovery-codes": (
+        (r"(?i:(?:recovery|backup|wiederherstellungs|notfall|récupération|recuperación|secours)[ -]?codes?"
+        r"|codes? de (?:récupération|secours)|códigos? de (?:recuperación|respaldo)|恢复代码|バックアップコード)"
+        r"[^\n]{0,40}?[:：\n][\s/]{0,4}((?:(?:[0-9]{1,2}[.)]|[-*•])?[ \t]{0,4}"
+        r"(?:[a-zA-Z0-9]{4,8}(?:[ -][a-zA-Z0-9]{4,8}){1,5}|[a-zA-Z0-9]{6,12})[,;]?[\s/]{0,3}){2,20})"),
+        ("code", "código", "代码", "コード"), "coded",
+    ),
+    "seed-phrase": (
+        (r"(?i:(?:seed|recovery|mnemonic|wallet|backup|secret|wiederherstellungs)[ -]?(?:phrase|words|seed)"
+        r"|mnemonic|phrase de récupération|frase semilla|助记词|シードフレーズ)[^\n:=]{0,30}"
+        r"(?:[:=：]|is|ist|lautet|est|es)\s{1,4}[\"'`„“«]?((?:[a-z]{3,8}[ ,]{1,2}){11,23}[a-z]{3,8})\b"),
+        ("phrase", "mnemonic", "seed", "words", "frase", "助记词", "シード"), "any",
+    ),
+    "personal-number": (
+        (r"(?:(?i:\bpin(?:-?code|-?nummer)?)\b[^\n.;:=0-9]{0,40}?\b(?:is|ist|lautet|est|es)|\bPIN[ ]?[:=：]"
+        r"|PUK[ ]?[:=：]|(?i:\b(?:door|alarm|gate|safe|access) code|türcode|zugangscode|digicode"
+        r"|code (?:d['’]accès|de (?:la )?porte)|código de acceso)"
+        r"\b[^\n.;:=0-9]{0,40}?(?:[:=：]|\b(?:is|ist|lautet|est|es)))"
+        r"[ ]([0-9]{4,8}[#*A-F]?)(?:[^\w.-]|\.(?:\s|$)|$)"),
+        ("pin", "puk", "code", "código"), "any",
+    ),
+    "pin-cjk": (
+        r"(?i:暗証番号|PIN码|PIN碼|取款密码|门禁密码)[^\n0-9]{0,10}([0-9]{4,8})(?:[^\w]|$)",
+        ("暗証", "pin", "密码"), "any",
+    ),
+    "combination": (
+        (r"(?i:\b(?:safe|lock|vault|locker|tresor)\b|schloss)[^\n]{0,20}"
+        r"(?i:combination|combo|code|kombination)[^\n0-9]{0,12}"
+        r"((?:[0-9]{1,3}[ -]{1,3}){2,5}[0-9]{1,3})(?:[^\w-]|$)"),
+        ("combination", "combo", "code", "kombination"), "any",
+    ),
+    "product-key": (
+        r"(?:^|[^\w-])((?:[A-Z0-9]{5}-){4}[A-Z0-9]{5})(?:[^\w-]|$)", ("-",), "coded",
+    ),
+    "recovery-key": (
+        (r"(?i:licen[cs]e|lizenz|serial|recovery|activation|product)[^\n:=]{0,20}[:=][ ]?"
+        r"((?:[A-Z0-9]{4,6}-){2,9}[A-Z0-9]{4,6})(?:[^\w-]|$)"),
+        ("licen", "lizenz", "serial", "recovery", "activation", "product"), "coded",
+    ),
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,11 +205,6 @@ class Allowed:
             (*self.line, *other.line),
             (*self.stopwords, *other.stopwords),
         )
-
-
-# What the value must look like: whatever it is, digits with letters, drawn by a machine, or such as
-# a person or a machine sets as a password.
-Value: TypeAlias = Literal["any", "mixed", "drawn", "lone", "chosen"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,9 +261,16 @@ def _by_name() -> Iterator[Rule]:
     for kind, pattern, keys, least in (
         ("named-secret", f"(?i:{_KEYS}){_SAID}{_VALUE}", _NAMED_KEYS, 2.9),
         ("password", f"(?i:{_PASSWORDS}|{_SHORT}){_SAID}{_VALUE}", _PASSWORD_KEYS, 2.2),
-        ("password-flag", f"(?i:{_FLAG}){_VALUE}", ("pass", "pwd", "token", "secret", "key"), 2.2),
+        ("password-flag", f"(?i:{_FLAG}){_VALUE}", _FLAG_KEYS, 2.2),
     ):
-        yield Rule(kind, pattern, keys, folded=True, group=1, entropy=least, value="chosen")
+        yield Rule(
+            kind, pattern, keys, folded=True, group=1, entropy=least, value="chosen",
+            allowed=Allowed(match=(_NAMES_ONE,)),
+        )  # fmt: skip
+    for kind, (pattern, keys, value) in _NAMED.items():
+        yield Rule(
+            kind, pattern, keys, folded=True, group=1, value=value, placeholders=value == "any"
+        )
     yield Rule(
         "assigned-secret", _ANYTHING, ("=", ":"), group=1, entropy=3.4, value="lone",
         allowed=Allowed(match=(_PUBLIC,)),

@@ -23,14 +23,15 @@ BLANK = "[secret removed: {}]"
 # Values that people write where a secret would stand.
 _PLACEHOLDER = re.compile(
     rb"example|sample|dummy|placeholder|change[_-]?me|your|fake|redacted|removed|insert|replace"
-    rb"|xxxx|\*\*\*|\.\.\.|<[^>]*>|\$\{|\{\{|%\(|1234567|abcdefg|abcd1234|deadbeef|foobar|foo_bar"
+    rb"|xxxx|\*\*\*|\.\.\.|<[^>]*>|^%\w+%|\$\{|\{\{|%\(|1234567|abcdefg|abcd1234|deadbeef|foobar|foo_bar"
+    rb"|^(?:[a-z]+[_-])?(?:password|passwd|passwort|secret)$"
     rb"|process\.env|os\.environ|getenv|secrets\.|vault\.",
     re.IGNORECASE,
 )
 _REPEATED = re.compile(rb"([^A])\1{6,}")  # a run of A is zeros in base64
 _CODE = re.compile(
-    rb"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*\(|[A-Za-z_]\w*(?:(?:\.|->|::|/)[A-Za-z_]\w*)+[,;)]*$"
-    rb"|\$[A-Za-z_]|[a-z]+://|/[\w.-]+/|[~.]{1,2}/|@|[0-9][0-9.,]*[A-Za-z%]{0,3}$"
+    rb"(?:age|npub|bc)1[a-z0-9]+$|[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*\(|[A-Za-z_]\w*(?:(?:\.|->|::|/)[A-Za-z_]\w*)+[,;)]*$"
+    rb"|\$[A-Za-z_]|[a-z][a-z+.-]*://|/[\w.-]+/|[~.]{1,2}/|@|[0-9][0-9.,]*[A-Za-z%]{0,3}$"
     rb"|(?:\w+_)?(?:toolu|msg|req|call|chatcmpl|resp)[_-]|arn:|refs/|Test[A-Z]\w*[/_]|\w+=[0-9]+,?$"
 )
 _WORDS = re.compile(rb"[A-Z]?[a-z]{3,}|[A-Z]{4,}")
@@ -41,6 +42,7 @@ _DIGIT, _LETTER = re.compile(rb"[0-9]"), re.compile(rb"[A-Za-z]")
 _LOWER, _UPPER, _SIGN = re.compile(rb"[a-z]"), re.compile(rb"[A-Z]"), re.compile(rb"[!#%&*?@^~$+]")
 _SWITCH = re.compile(rb"[A-Za-z](?=[0-9])|[0-9](?=[A-Za-z])|[a-z](?=[A-Z])")
 _UNSPEAKABLE = re.compile(rb"[A-Za-z]*[b-df-hj-np-tv-xz]{4}[A-Za-z]*", re.IGNORECASE)
+_JOINED = re.compile(rb"[A-Za-z]{3,}-")
 _RUN = re.compile(r"[A-Za-z0-9]{8,}")
 _LONG = 16  # letters in a row that no ordinary word has
 
@@ -154,6 +156,12 @@ def _mixed(secret: bytes) -> bool:
     return bool(_DIGIT.search(secret) and _LETTER.search(secret))
 
 
+def _coded(secret: bytes) -> bool:
+    """Codes, one behind the other, with no word among them."""
+    codes = re.split(rb"[\s,;/-]+", secret)
+    return 3 * sum(bool(_DIGIT.search(one)) for one in codes) >= len(codes)
+
+
 def _drawn(secret: bytes) -> bool:
     """Letters and digits alternate as no person would have them."""
     if not _mixed(secret) or _CODE.match(secret):
@@ -178,6 +186,8 @@ def _chosen(secret: bytes) -> bool:
     secret = secret.rstrip(b".,;:!?)")
     if len(secret) < 6 or not _LETTER.search(secret) or _CODE.match(secret):
         return False
+    if _DIGIT.search(secret) and len(_JOINED.findall(secret)) >= 4:
+        return True  # words in a row: a passphrase
     if not _DIGIT.search(secret):
         switches = sum(a != b for a, b in pairwise(65 <= byte <= 90 for byte in secret))
         return len(secret) >= 16 and switches >= 6 and _spelled(secret) < 0.5 * len(secret)
@@ -201,6 +211,7 @@ def _adds_up(secret: bytes) -> bool:
 _LOOKS: dict[Value, Callable[[bytes], bool]] = {
     "any": bool,
     "mixed": _mixed,
+    "coded": _coded,
     "drawn": _drawn,
     "lone": _lone,
     "chosen": _chosen,

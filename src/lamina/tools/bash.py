@@ -1,5 +1,4 @@
-"""Bash: runs a shell command in the project, inside the sandbox profile that the context names, with
-the variables of the user's environment that hold no key.
+"""Bash: runs a shell command in the project, inside the sandbox profile that the context names.
 
 The next command starts where the last one left off, as long as that is inside the project or the
 session's own folder. Everything that a command starts ends with it. Output over a megabyte loses its
@@ -9,16 +8,14 @@ middle; layer 1 moves what is over its own threshold to disk.
 from __future__ import annotations
 
 import os
-import re
 import shlex
 import shutil
 import stat
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from fnmatch import fnmatchcase
 from itertools import count
 from math import inf
 from pathlib import Path
@@ -195,6 +192,7 @@ _SKIPPED = frozenset({"node_modules", ".venv", "venv", "__pycache__", ".tox", "s
 # Of a repository: what a commit writes. Nothing in it is run, and the user may commit meanwhile.
 _RECORDS = frozenset({"objects", "logs", "refs", "lfs", "annex"})
 _OF_WORKTREE = ("commondir", "gitdir", "config.worktree")  # by them git finds its settings
+_TODO = "git-rebase-todo"  # its `exec` lines run when the rebase goes on
 _CLOCKS_TICK = 0.02  # seconds that the clock of a file system may be behind
 _LARGEST = 2**24  # bytes of a file that are kept to be put back
 _MOST_LOOKED_AT = 100_000  # entries; a walk must not cost more than the command
@@ -290,6 +288,7 @@ class Steering:
         if not self.whole:  # what was not seen before may have been there all the same
             made = {path for path in made if now.files[path][1].st_ctime > self.started}
         changed = {path for path, before in self.files.items() if not _same(path, *before)}
+        changed = {path for path in changed if path.name != _TODO or not self._harmless(path, now)}
         for path in sorted(made | changed, reverse=True):  # what is in a folder before the folder
             self._clear(path)
         told = {os.path.relpath(path, self.project): path for path in named | made | changed}
@@ -300,6 +299,12 @@ class Steering:
 
     def _harmless(self, path: Path, now: Steering) -> bool:
         """Does it belong to a worktree of a repository that was there before, and obey that alone?"""
+        if path.name == _TODO:  # a rebase at work, as long as it has no command that it had not
+            had, has = (
+                (self.files.get(path, (None,))[0] or b"").splitlines(),
+                _line(path).splitlines(),
+            )
+            return all(one in had for one in has if one.split()[:1] in ([b"x"], [b"exec"]))
         if path.name != ".git":
             return path.name != "config.worktree" and _of_other_worktree(path.parent)
         there = Path(os.fsdecode(_line(path)).removeprefix("gitdir: "))
@@ -381,7 +386,7 @@ def _put_aside(path: Path) -> None:
 def _matters(name: str, inside: _In) -> bool:
     if inside == "skipped":
         return name.casefold() == ".git"
-    if inside in ("git", "bare") and (name.startswith("config") or name in _OF_WORKTREE):
+    if inside in ("git", "bare") and (name.startswith("config") or name in (_TODO, *_OF_WORKTREE)):
         return True
     if inside in ("project", "bare"):
         return named_to_steer(name) or holds_what_steers(name)
@@ -394,8 +399,8 @@ def _below(name: str, inside: _In) -> _In | None:
         return "git"
     if inside in ("git", "bare") and name in ("hooks", "info"):
         return "info" if name == "info" else "steering"
-    if inside == "settings":
-        return None  # a home may lie there; settings are its files
+    if inside == "settings":  # a home may lie there, which is written all the time
+        return "steering" if name in ("agents", "rules", "skills") else None
     if inside == "skipped" or name in _SKIPPED:
         return "skipped"
     if name == ".lamina":
@@ -462,28 +467,3 @@ def _restored(path: Path, held: bytes | None, status: os.stat_result) -> str:
             path.unlink()  # half of it would be obeyed as well
         return str(error.strerror)
     return ""
-
-
-OWN_KEYS = frozenset({"ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "OPENAI_API_KEY"})
-OWN_PREFIX = "LAMINA_"
-
-# By the words of a name. Not TOKENS, which counts them (MAX_TOKENS), nor AUTH before another word
-# (SSH_AUTH_SOCK), nor PWD alone, which is a directory.
-_HOLDS_A_KEY = re.compile(
-    r"(?:^|_)(?:[A-Z0-9]*(?:TOKEN|SECRETS?|PASSWORD|PASSWD|PASSPHRASE|CREDENTIALS?|APIKEY)"
-    r"|(?:ACCESS|PRIVATE|SECRET)?KEYS?|PASS|PAT|JWT|BEARER|COOKIES?|DSN)(?:_|$)"
-    r"|_(?:AUTH|PWD)$",
-    re.IGNORECASE,
-)
-
-
-def for_commands(environ: Mapping[str, str], passed: Iterable[str] = ()) -> dict[str, str]:
-    """The variables that commands get; `passed` names those that only look like keys, by pattern."""
-    wanted = tuple(passed)
-    return {
-        name: value
-        for name, value in environ.items()
-        if name not in OWN_KEYS
-        and not name.startswith(OWN_PREFIX)
-        and (not _HOLDS_A_KEY.search(name) or any(fnmatchcase(name, one) for one in wanted))
-    }

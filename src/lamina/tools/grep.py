@@ -26,8 +26,9 @@ from lamina.machine import failing_as, open_beneath
 from lamina.messages import Json
 from lamina.ports import ToolContext, ToolOutcome, ToolSpec, Withheld
 from lamina.tools import counted, files, takes
-from lamina.tools.glob import VERSION_CONTROL
+from lamina.tools.glob import IGNORE_FILES, VERSION_CONTROL
 from lamina.tools.process import Command, run_command
+from lamina.tools.sandbox import LIBRARIES, Sandbox, available, programs
 
 SECONDS = 30
 HEAD_LIMIT = 250  # lines or paths
@@ -145,6 +146,12 @@ class _Place:
         finally:
             os.close(descriptor)
 
+    def reads(self, ripgrep: str) -> list[Path]:
+        """All that ripgrep has to read. It opens by name what it has listed, so a link that takes a
+        file's place just then would lead it out; the kernel keeps it in."""
+        above = [folder / name for folder in self.base.parents for name in IGNORE_FILES]
+        return [self.cwd, *above, *programs(os.path.dirname(ripgrep)), *map(Path, LIBRARIES)]
+
     def name(self, path: bytes) -> str:
         below = os.fsdecode(path).removeprefix("./")
         return files.shown_path(os.path.normpath(self.base / below), self.project)
@@ -161,6 +168,7 @@ async def _search(ripgrep: str, query: Json, place: _Place) -> tuple[list[str], 
         env={},
         timeout=float(query["timeout"]),
         cap=2 * MOST_OUTPUT + (1 << 20),
+        sandbox=None if available() else Sandbox(readable=place.reads(ripgrep)),
         join_streams=False,
         stop_at=MOST_OUTPUT,
     )

@@ -43,14 +43,20 @@ _LONGEST_SHOWN = 200  # characters of a question
 Verdict = Literal["deny", "ask", "allow"]
 
 # What programs run, or agents obey, the next time somebody works here.
-_STEERING_FOLDERS = frozenset(
-    {".git", ".lamina", ".claude", ".cursor", ".vscode", ".idea", ".husky", ".githooks", ".devcontainer"}
-)  # fmt: skip
+_STEERING_FOLDERS = frozenset({
+    ".git", ".githooks", ".hg", ".husky", ".lamina", ".claude", ".codex", ".gemini", ".opencode", ".pi",
+    ".cursor", ".windsurf", ".clinerules", ".continue", ".kiro", ".junie", ".roo", ".vscode", ".idea",
+    ".fleet", ".zed", ".vim", ".nvim", ".emacs.d", ".devcontainer", ".ssh", ".ipython",
+})  # fmt: skip
 _STEERING_FILES = (
-    "agents*.md", "claude*.md", "gemini*.md", ".cursorrules", ".mcp.json", ".bash*", ".profile",
-    ".zsh*", ".zprofile", ".zlogin", ".kshrc", ".inputrc", ".envrc", ".vimrc", ".exrc", ".gvimrc",
-    ".nvimrc", ".nvim.lua", ".emacs*", ".dir-locals.el", ".gitconfig", ".gitmodules", ".lldbinit",
-    ".gdbinit", ".pre-commit-config.yaml", "sitecustomize.py", "usercustomize.py",
+    "agents*.md", "claude*.md", "gemini*.md", "qwen.md", "copilot-instructions.md", ".mcp.json",
+    "opencode.json*", ".aider.conf.yml", ".goosehints", ".cursorrules", ".windsurfrules", ".clinerules",
+    ".roorules", ".bash*", ".profile", ".zsh*", ".zprofile", ".zlog*", ".?cshrc", ".cshrc", ".log[io]*",
+    ".kshrc", "config.fish", ".xprofile", ".xinitrc", ".xsession*", ".inputrc", ".envrc", "*.code-workspace",
+    ".mise.toml", "mise.toml", ".tmux.conf", ".screenrc", ".vimrc", ".exrc", ".gvimrc", ".lvimrc",
+    ".nvimrc", ".nvim.lua", ".emacs*", ".dir-locals*.el", ".gitconfig", ".gitmodules", ".lldbinit",
+    ".gdbinit", ".psqlrc", ".sqliterc", ".rprofile", ".irbrc", ".pryrc", ".pre-commit-config.yaml",
+    "lefthook.y*ml", ".lefthook.y*ml", "sitecustomize.py", "usercustomize.py",
 )  # fmt: skip
 _STEERS = re.compile("|".join(map(fnmatch.translate, _STEERING_FILES)))
 

@@ -11,14 +11,16 @@ from __future__ import annotations
 import contextlib
 import math
 import os
+import re
 import secrets
 import selectors
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
@@ -431,3 +433,38 @@ def _newest() -> str:
     with contextlib.suppress(OSError), open("/proc/loadavg", encoding="ascii") as file:
         return file.read().split()[-1]
     return ""
+
+
+# ---- the variables that commands get
+
+OWN_KEYS = frozenset({"ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "OPENAI_API_KEY"})
+OWN_PREFIX = "LAMINA_"
+
+# By the words of a name. Not TOKENS, which counts them (MAX_TOKENS), nor AUTH before another word
+# (SSH_AUTH_SOCK), nor PWD alone, which is a directory.
+_HOLDS_A_KEY = re.compile(
+    r"(?:^|_)(?:[A-Z0-9]*(?:TOKEN|SECRETS?|PASSWORD|PASSWD|PASSPHRASE|CREDENTIALS?|APIKEY)"
+    r"|(?:ACCESS|PRIVATE|SECRET)?KEYS?|PASS|PW|PAT|SK|JWT|BEARER|COOKIES?|DSN|WEBHOOK)(?:_|$)"
+    r"|_(?:AUTH|PWD|CONNECTION_?STRING|AUTH_CONFIG|SERVICE_ACCOUNT(?:_JSON)?)$|^SERVICE_ACCOUNT",
+    re.IGNORECASE,
+)
+
+# An address with a password in it, but for those of this machine and of proxies, which commands need.
+_WITH_PASSWORD = re.compile(r"://[^\s/:@]*:[^\s/@]+@(?!localhost|127\.|\[::1\])")
+
+
+def for_commands(environ: Mapping[str, str], passed: Iterable[str] = ()) -> dict[str, str]:
+    """The variables that commands get; `passed` names those that only look like keys, by pattern."""
+    wanted = tuple(passed)
+    return {
+        name: value
+        for name, value in environ.items()
+        if name not in OWN_KEYS
+        and not name.startswith(OWN_PREFIX)
+        and (not _is_a_key(name, value) or any(fnmatchcase(name, one) for one in wanted))
+    }
+
+
+def _is_a_key(name: str, value: str) -> bool:
+    within = not name.casefold().endswith("proxy") and _WITH_PASSWORD.search(value)
+    return bool(within or _HOLDS_A_KEY.search(name))

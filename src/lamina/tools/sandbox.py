@@ -145,12 +145,15 @@ class Sandbox:
 
 
 # Where programs and what they need lie; not /home, /root, /tmp, /run, /var or /mnt.
-_SYSTEM = (
-    "/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc", "/opt", "/nix", "/snap",
-    "/proc", "/sys", "/dev",
-)  # fmt: skip
+LIBRARIES = ("/usr", "/bin", "/lib", "/lib32", "/lib64", "/libx32", "/nix", "/etc/ld.so.cache")
+_SYSTEM = (*LIBRARIES, "/sbin", "/etc", "/opt", "/snap", "/proc", "/sys", "/dev")
 _BESIDE_PROGRAMS = (
     "lib", "lib64", "libexec", "include", "share", "versions", "toolchains", "pyvenv.cfg",
+)  # fmt: skip
+# Of `share` in a person's home, where keyrings, mail and histories lie too.
+_TOOLS_OWN = (
+    "uv", "pipx", "pypoetry", "hatch", "virtualenvs", "mise", "rtx", "asdf", "fnm", "nvm", "pnpm",
+    "gem", "coursier", "man",
 )  # fmt: skip
 
 
@@ -171,19 +174,25 @@ def sandbox_for(
         return None
     readable = None
     if reads is not None:
-        readable = [project, private_tmp, *reads, *_programs(path), *map(Path, _SYSTEM)]
+        readable = [project, private_tmp, *reads, *programs(path), *map(Path, _SYSTEM)]
         network = False
     if profile == "read-only":
         return Sandbox(readable=readable)
     return Sandbox((project, private_tmp, *writes), readable, network=network, metadata=True)
 
 
-def _programs(path: str) -> list[Path]:
+def programs(path: str) -> list[Path]:
     """Folders of programs, wherever a person installed them, with their libraries."""
+    home = Path(os.path.realpath(os.path.expanduser("~")))
     folders = [Path(os.path.realpath(one)) for one in path.split(os.pathsep) if one]
     folders += [Path(sys.prefix) / "bin", Path(sys.base_prefix) / "bin"]
-    beside = [one.parent / name for one in folders for name in _BESIDE_PROGRAMS]
-    return [one for one in (*folders, *beside) if one != Path(one.anchor)]
+    found = [*folders]
+    for folder in folders:
+        for name in _BESIDE_PROGRAMS:
+            whole = name != "share" or not folder.is_relative_to(home)
+            beside = folder.parent / name
+            found += [beside] if whole else [beside / one for one in _TOOLS_OWN]
+    return [one for one in found if one not in (Path(one.anchor), home)]
 
 
 @cache
