@@ -387,7 +387,7 @@ def test_the_index_points_at_everything_and_at_nothing_else_and_keeps_its_lines(
     plan = dream(*memories, index=index)
     assert plan.index == (
         "- [B](project_b.md) — closing time\n- [B again](project_b.md) — twice\n"
-        "- [Tests](feedback_tests.md) — first\n- [user_a](user_a.md) — I write Go.\n"
+        "- [Tests](Feedback-Tests.md) — first\n- [user_a](user_a.md) — I write Go.\n"
     )
     assert "gone.md" in plan.doubtful[0].paths
     assert again(plan).empty

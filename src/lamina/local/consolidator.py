@@ -132,6 +132,7 @@ def consolidate(
         removed=working.gone,
         before={memory.path: memory for memory in memories},
         others=others,
+        by_hand=working.by_hand,
     )
     _doubt_what_the_index_lost(working, tidy)
     return ConsolidationPlan(
@@ -395,6 +396,13 @@ def _stems_of(memory: Memory) -> tuple[str, ...]:
     return tuple(content_stems(text_of(memory)))
 
 
+def _kept_apart(one: Memory, other: Memory) -> bool:
+    """Did somebody give them names of two things: "Release iOS" and "… Android", "rules" and "rules v2"?"""
+    first, second = (set(words(memory.name.replace("_", " "))) for memory in (one, other))
+    numbered = any(any(map(str.isdigit, word)) for word in first ^ second)
+    return numbered or bool(first - second and second - first)
+
+
 def _says_the_same(working: WorkingSet, one: Memory, other: Memory) -> bool:
     if one.type != other.type or (one.path in working.labels) != (other.path in working.labels):
         return False
@@ -402,6 +410,8 @@ def _says_the_same(working: WorkingSet, one: Memory, other: Memory) -> bool:
     if first == second:
         return True
     if negations(first) != negations(second) or tells_apart(first, second):
+        return False
+    if working.by_hand(one.path) and working.by_hand(other.path) and _kept_apart(one, other):
         return False
     if min(len(working.seen(memory, _stems_of, "stems")) for memory in (one, other)) <= _FEWEST:
         few, more = set(words(first)), set(words(second))

@@ -384,7 +384,10 @@ def dated(text: str, said: date | None) -> str:
             continue
         if own is not None or inset <= item[0]:
             item = (inset, own)
-        day = own or item[1] or section
+        if _is_code(paragraph, parts[-1] if parts else ""):
+            parts.append(paragraph)
+            continue
+        day = own or _entry_day(paragraph, item[1] or section)
         if day is not None:
             absolute = with_absolute_dates(paragraph, day, bare=False, start=end, most_days=_FAR)
         else:
@@ -393,6 +396,29 @@ def dated(text: str, said: date | None) -> str:
     return text if text == (whole := "".join(parts)) else whole
 
 
+def _is_code(paragraph: str, above: str) -> bool:
+    """Is it set in like code, under an empty line or none?"""
+    deep = paragraph.startswith(("    ", "\t"))
+    return deep and (not above or above.endswith("\n\n")) and not _ITEM.match(paragraph)
+
+
+def _entry_day(paragraph: str, day: date | None) -> date | None:
+    """The day from which a paragraph counts below one of this day: another, if it begins with a date
+    without a year; none, if it begins with one that nobody can be sure of."""
+    begins = _SOME_DAY.match(paragraph)
+    if day is None or begins is None:
+        return day
+    first = [hit for hit in find_dates(paragraph, day) if hit.start < begins.end()]
+    sure = first and not first[0].bare and abs((first[0].day - day).days) <= _FAR
+    return first[0].day if sure else None
+
+
+_ITEM = re.compile(r"\s*(?:[-*+]|\d+[.)])\s")
+_SOME_DAY = re.compile(  # in figures, or a month's or a weekday's name with one
+    r"(?i)(?:[\W_]|\bx\b)*(?:\d{1,4}\s?[./年년月월-]\s?\d{1,2}(?!\d)|\d{1,2}(?:st|nd|rd|th|\.| de| of)? [^\W\d_]{3,9}\b"
+    r"|(?-i:[A-Z])[a-zéäûç]{2,8}\.? \d{1,2}\b(?![:%])"
+    r"|(?:mon|tues|wednes|thurs|fri|satur|sun|diens|donners|frei|sonn)(?:day|tag)s?\b|(?:montag|mittwoch|samstag)\b)"
+)
 _PARAGRAPH = re.compile(
     r"(?:```|~~~)[^\0]*?(?:\n(?:```|~~~)[^\n]*|\Z)\n*|#[^\n]*\n*"
     r"|[^\n]+(?:\n(?![ \t]*(?:[-*+#>|]|\d+[.)]|```|~~~|\n))[^\n]+)*\n*|\n+"

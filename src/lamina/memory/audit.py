@@ -113,6 +113,7 @@ class _Heard(NamedTuple):
     size: int
     links: Sequence[str]
     replaces: Sequence[str]  # names of memories
+    replaced_by: str  # what the memory itself says took its place
     files: Sequence[str]  # of the project
 
 
@@ -138,6 +139,7 @@ class _Ear:
             len(body.encode("utf-8", "replace")),
             tuple(dict.fromkeys(_WIKI_LINK.findall(_prose(body)))) if "[[" in body else (),
             tuple(_SUPERSEDES.findall(body)) if says else (),
+            _superseder(body),
             _files_named_in(memory),
         )
 
@@ -154,7 +156,14 @@ _PLACEHOLDERS = Listed("audit.placeholders")
 _SMALL_TALK = Listed("audit.small_talk")
 _WIKI_LINK = re.compile(r"\[\[([\w ./-]+)(?:\|[^]\n]*)?\]\]")
 _NAMED_FILE = re.compile(r"`([\w.-]+(?:/[\w.-]+)+\.\w+)`")
-_SUPERSEDES = re.compile(r"(?i)\b(?:supersedes|replaces|ersetzt)\W+([\w./-]+)")
+_SUPERSEDES = re.compile(r"(?i)\b(?:supersedes|replaces|ersetzt)\W+(?!durch\b)([\w./-]+)")
+_SUPERSEDED = re.compile(  # at the head of a text or paragraph, so that it speaks of the memory
+    r"(?im)^\W*(?:stat[a-zé]+\W+)?(?:superseded by|replaced by|ersetzt durch|remplacée? par|substituíd[oa] por)"
+    r"\W+([\w./-]*\w)"
+)
+# Not in every checkout, nowhere in particular, or from a place that nobody knows.
+_ANYWHERE = re.compile(r"^\.\.?/|\.\.|\.local\b|YYYY|XXX|path/to/")
+_TO_COME = re.compile(r"(?i)\b(?:planned|create|will add|to ?do|geplant|anlegen)\b[^.\n]*$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -381,6 +390,8 @@ def _superseded(heard: Iterable[_Heard], resolve: Resolve) -> dict[str, str]:
         for key in ("superseded_by", "metadata.superseded_by"):
             if by := memory.extra.get(key, ""):
                 found[memory.path] = f"{by} supersedes it"
+        if (by := resolve(one.replaced_by)) and by != memory.path:
+            found.setdefault(memory.path, f"{by} supersedes it")
         for name in one.replaces:
             if (old := resolve(name)) and old != memory.path:
                 found.setdefault(old, f"{memory.path} says that it supersedes it")
@@ -393,7 +404,20 @@ def missing_files(memory: Memory, exists: Callable[[str], bool]) -> list[str]:
 
 
 def _files_named_in(memory: Memory) -> Sequence[str]:
-    return tuple(dict.fromkeys(_NAMED_FILE.findall(f"{memory.description}\n{memory.body}")))
+    text = f"{memory.description}\n{memory.body}"
+    return tuple(
+        dict.fromkeys(
+            found[1]
+            for found in _NAMED_FILE.finditer(text)
+            if not _ANYWHERE.search(found[1])
+            and not _TO_COME.search(text, max(0, found.start() - 60), found.start())
+        )
+    )
+
+
+def _superseder(body: str) -> str:
+    found = _SUPERSEDED.search(body)
+    return found[1] if found else ""
 
 
 def _missing(named: Iterable[str], exists: Callable[[str], bool]) -> list[str]:

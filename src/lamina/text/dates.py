@@ -389,6 +389,8 @@ def _possible(text: str, *, complete: bool) -> Iterator[_Rule]:
             yield rule
 
 
+# "March 5 miles", "May 8 people": how many, not which day.
+_MANY = re.compile(r" (?:people|men|women|children|(?!(?:is|was|has|as|us|this|its)\b)[a-z]+s)\b")
 _ON = ("on", "by", "until", "till", "before", "since", "from")  # before a month, not before a verb
 _UNTIL, _ALWAYS = Listed("finders.until"), Listed("finders.always")
 _ANNOTATED = re.compile(
@@ -495,6 +497,7 @@ def _no_day(text: str, hit: SaidDate) -> bool:
         or (after[:1] in tuple(".-") and after[1:2].isalnum())
         or (today and (last in _TO_THIS_DAY or after[:2].strip()[:1].isdigit()))
         or (word.startswith(("may ", "march ")) and last not in _ON)  # "may 8 people come?"
+        or (word[:4] in ("May ", "Marc") and last not in _ON and bool(_MANY.match(after)))
         or (today and (named or before.endswith(("至", "到"))))
         or (not word.isalpha() and bool(_YEAR_BESIDE.search(before) or _YEAR_BEHIND.match(after)))
     )

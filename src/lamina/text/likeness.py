@@ -45,7 +45,7 @@ _POLES = frozenset(_OPPOSITE) - _NOT - {"always"}
 _SIGNS = _NOT.union("always every ever please must should now use uses using".split())  # noqa: SIM905 - a word list
 _TELLING = frozenset(
     """is are was runs run uses use on in at to with via from by lives moved deploys prefers prefer ist sind
-    every after begins starts läuft nutzt mit auf est sur usa é""".split()  # noqa: SIM905 - a word list
+    every after begins starts needs need läuft nutzt mit auf est sur utilise tourne usa é roda""".split()  # noqa: SIM905 - a word list
 )
 _SCOPES = frozenset(  # two sentences that differ in one of these speak of two things
     """production prod staging dev development local test tests testing ci preview sandbox windows linux macos
@@ -68,16 +68,22 @@ _UNITS = frozenset(
 _LIMITS = frozenset(
     "max min limit limited most least maximum minimum every exactly threshold".split()  # noqa: SIM905 - a word list
 )
+_SPELT_OUT = "one two three four five six seven eight nine ten".split()  # noqa: SIM905 - a word list
+_SPELT = re.compile(rf"(?i)\b(?:{'|'.join(_SPELT_OUT)})\b")
 _ASIDE = re.compile(r"\((?:was|war|previously|updated|vorher)[^()]*\)|\[\[[^\]]*\]\]|\]\([^)]*\)")
 _LABELLED = re.compile(r"#\d+|\b[A-Za-z]+-\d[\w-]*|\b[A-Z]+\d+\b|\b[A-HJ-Z]\b(?!['’])")
 _DEFINITE = re.compile(r"(?i)(?:the|our|my|der|die|das) [^\W\d_]+ (?:is|are|ist|sind) \S+\W*\Z")
 _KEYED = re.compile(r"[^:]{0,30}:(?=[\s*])")
 _COUNTED = re.compile(r"\A\W*((?:[^\W\d_]+ ){0,2}[^\W\d_]{3,} \d+[a-z]?)(?![\w.,:%]*\d)(?=\W)")
+_NAMED = re.compile(  # "topic 3 is …" speaks of a topic, wherever in the sentence
+    r"\b([^\W\d_]{3,} \d+[a-z]?)(?= (?:is|are|was|were|has|have|runs?|uses?|needs?|ist|sind|hat|est|é)\b)"
+)
 _NUMBERED = frozenset("port version limit timeout".split())  # noqa: SIM905 - a word list
 _VALUE = re.compile(r"(?<![\w.~–/-])(\d[\d.,:]*)(?:[ -]?(%|[^\W\d_]+))?(?![\w~–/-])")
 _PLACE = re.compile(r"https?://\S+|[~.]?/?[\w.-]+(?:/[\w.-]+)+|`[^`]+`")
 _DATE = re.compile(r"\d{4}-\d\d-\d\d|\b\d+/\d+\b")
 _TOKEN = re.compile(r"[^\s,;.!?()]+(?:\.[^\s,;.!?()]+)*")
+_ENTRY = re.compile(r"[-*+#|>]|\d+[.)] ")
 _WRAPPED = re.compile(r"(?<=[^\s.!?:;。])\n(?=[^\W\d]|[`(\"])")
 _INSTEAD = ("instead of", "rather than", "anstatt", "statt")
 _POINTING = (
@@ -92,6 +98,9 @@ _POINTING = (
     "link",
     "status",
     "source",
+)
+_REFUSED = re.compile(
+    r"\b(?:not|never|nicht|nie|kein\w*|jamais|pas|nunca) (?:(?:from|on|in|to|with|for|use|the|de|von|mit) )*`?(\w+)"
 )
 _COMPARED = re.compile(r"(\w+) (?:over|to|than|instead of|before|after|statt|als|vor|nach) (\w+)")
 
@@ -243,6 +252,9 @@ def _turned(one: _Said, other: _Said, apart: int, shared: int) -> str:
         return f"{min(mine)} / {min(theirs)}" if both and apart <= 1 else ""
     around = {(less, more) for more, less in _COMPARED.findall(one.text.casefold())}
     turned = around.intersection(_COMPARED.findall(other.text.casefold()))
+    if not turned and not apart:
+        mine, theirs = (frozenset(_REFUSED.findall(one.casefold())) for one in (one.text, other.text))
+        turned = mine and theirs and not mine & theirs
     return "the other way round" if turned else ""
 
 
@@ -283,6 +295,10 @@ def _stripped(sentence: str) -> tuple[str, str, set[str]]:
     if counted and counted[1].split()[-2].casefold() not in _NUMBERED:
         labels.add(counted[1].casefold())
         bare = bare[counted.end(1) :]
+    for found in _NAMED.findall(bare):
+        if found.split()[0].casefold() not in _NUMBERED:
+            labels.add(found.casefold())
+            bare = bare.replace(found, " ", 1)
     return plain, bare, labels
 
 
@@ -327,7 +343,7 @@ def _values_of(sentence: str) -> Mapping[str, frozenset[str]]:
     words = _plain_words(bare)
     values = {
         "number": frozenset(_values(bare)),
-        "day": words.intersection(_DAYS),
+        "day": frozenset(_DAYS).intersection(word.removesuffix("s") for word in words),
         "month": words.intersection(_MONTHS) - {"may"},
         "place": frozenset(filter(_is_place, _PLACE.findall(plain))),
     }
@@ -343,6 +359,8 @@ def _values(text: str) -> Iterator[str]:
     """Numbers with their unit. How many of a thing there are changes and is no quarrel, unless the
     sentence sets a limit."""
     limit = not _LIMITS.isdisjoint(wording.words(text))
+    if limit:
+        text = _SPELT.sub(lambda found: str(_SPELT_OUT.index(found[0].casefold()) + 1), text)
     for number, unit in _VALUE.findall(text):
         word = unit.casefold()
         if word in _UNITS:
@@ -425,8 +443,12 @@ def _sentences(text: str) -> Iterator[str]:
     """Whole sentences: lines that were wrapped become one again, and what only heads or points is none."""
     for paragraph in text.split("\n\n"):  # one by one: most readers want the first few sentences
         joined = _WRAPPED.sub(" ", paragraph)
+        dated = False  # what follows a date in its paragraph was so on that day
         for start, end in spans(joined, semicolons=True):
             sentence = joined[start:end].strip()
+            if dated and not _ENTRY.match(sentence):
+                continue
+            dated = bool(_DATE.search(sentence[:40]))
             bare = sentence.strip(" \t-*#>|")
             if not 8 <= len(bare) <= 300 or "|" in bare or sentence.startswith("#"):
                 continue
