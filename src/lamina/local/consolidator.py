@@ -24,7 +24,6 @@ from lamina.local.working_set import (
     SpokenStatements,
     WorkingSet,
     covered,
-    dated,
     missing_statements,
     plain_statements,
     stamp,
@@ -32,7 +31,7 @@ from lamina.local.working_set import (
     with_lines,
 )
 from lamina.memories import Memory
-from lamina.memory import contradicting, resolver
+from lamina.memory import INDEX, contradicting, resolver
 from lamina.text.claims import (
     Statement,
     declares_over,
@@ -43,6 +42,7 @@ from lamina.text.claims import (
 )
 from lamina.text.likeness import contradictions, disagreement, tells_apart
 from lamina.text.wording import content_stems, hard_tokens, likeness, words
+from lamina.text.written_dates import dated
 
 # Thresholds and spans of time are set by hand; `tests/local/test_consolidator.py` holds the cases.
 _ALIKE = 0.72  # of two memories' stems: the gate's own measure of a near-duplicate
@@ -53,11 +53,20 @@ _USED = timedelta(days=90)  # and one that was of use stays this long after the 
 _SHARED = 6  # rare stems that two memories have in common before they are compared
 _MOST_ENDED = 200  # statements that share their rarest word
 _MOST_ROUNDS = 1_000  # each round but the last takes something away; this only guards the loop
+_STILL_LONG = "it is still longer than what is loaded: shorten it by hand"
 _UNTIL = re.compile(
     r"(?i)\b(?:due|deadline|until|by|freeze|release[sd]?|launch\w*|ships?|demo|expires?|ends?|bis|"
     r"frist|abgabe|endet)\b|截止|到期|上线|发布|之前"
 )
 _DAY = re.compile(r"\b(\d{4}-\d\d-\d\d)\b")
+_STILL_OPEN = re.compile(
+    r"(?i)\bnot (?:yet )?(?:built|done|implemented|started|finished|live)\b|\b(?:pending|planned|in progress|wip|"
+    r"noch nicht|geplant|pendente|en cours)\b|未完成|待办|예정|진행 중|未実装"
+)
+_OVER = re.compile(
+    r"(?i)(?<!not )(?<!not yet )\b(?:all (?:phases )?done|completed?|finished|shipped|implemented|erledigt|fertig|"
+    r"abgeschlossen|concluíd[oa]|terminée?)\b|已完成|완료|完了"
+)
 _SINCE = re.compile(r"(?i)\b(?:since|seit)\b|自从")
 
 
@@ -135,9 +144,10 @@ def consolidate(
         by_hand=working.by_hand,
     )
     _doubt_what_the_index_lost(working, tidy)
+    long = [] if fits(tidy.text) else [Doubt((INDEX,), _STILL_LONG)]
     return ConsolidationPlan(
         working.merges(), working.drops(), working.rewrites(), tidy.text, tidy.text != index,
-        (*working.doubts(), *(quarrels(working.all()) if compare else ())), tuple(working.all()),
+        (*working.doubts(), *long, *(quarrels(working.all()) if compare else ())), tuple(working.all()),
     )  # fmt: skip
 
 
@@ -320,7 +330,12 @@ def move_long_lines(working: WorkingSet, index: str) -> str:
 
 def _conflict(lacking: Sequence[str], memory: Memory) -> str:
     """ "" or what a file says against words of its index line."""
-    clauses = [clause.strip() for text in lacking for clause in (text, *text.split(","))]
+    file = f"{memory.description}\n{memory.body}"
+    for text in lacking:
+        for still, over in ((text, file), (file, text)):
+            if (ahead := _STILL_OPEN.search(still)) and (done := _OVER.search(over)):
+                return f"“{ahead[0]}” and “{done[0]}”"
+    clauses = [one.strip() for text in lacking for one in (text, *re.split("[,;]", text))]
     for text in clauses:
         for other in said_in(memory):
             if reason := disagreement(text, other):

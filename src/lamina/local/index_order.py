@@ -157,7 +157,8 @@ def _filled(
     missing = sorted(unnamed, key=lambda path: (-worth[path], path))
     there = {line.rstrip("\r\n") for line in lines_in(content)}
     lesser = sorted(
-        (path for path in named if own[path] in there and path in ours), key=lambda path: (worth[path], path)
+        (path for path in named if own[path] in there and path in ours),
+        key=lambda path: (worth[path], path),
     )
     rows = LOADED_LINES - len(lines_in(content))
     room = LOADED_BYTES - len(content)

@@ -12,7 +12,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime
-from functools import lru_cache, partial
+from functools import partial
 from itertools import accumulate, chain, pairwise
 from typing import Any, NamedTuple, TypeVar
 
@@ -30,7 +30,6 @@ from lamina.text.claims import (
     speaks_of_an_end,
     statements,
 )
-from lamina.text.dates import find_dates, with_absolute_dates
 from lamina.text.wording import content_stems
 
 
@@ -365,93 +364,6 @@ def said_on(memory: Memory) -> date | None:
         return date.fromisoformat(memory.extra.get("said", "")[:10])
     except ValueError:
         return None
-
-
-@lru_cache(maxsize=1024)
-def dated(text: str, said: date | None) -> str:
-    """A text with its relative dates written out, but for those in code: each from the day that its
-    paragraph, its item or what stands above it begins with, else from `said`, else not at all."""
-    section: date | None = None
-    item: tuple[int, date | None] = (0, None)  # how far the last dated item is set in, and its day
-    parts: list[str] = []
-    for paragraph in _PARAGRAPH.findall(text):
-        inset = len(paragraph) - len(paragraph.lstrip())
-        own, end = _own_day(paragraph)
-        if paragraph.startswith(("#", "```", "~~~")):
-            if paragraph.startswith("#"):
-                section, item = own, (0, None)
-            parts.append(paragraph)
-            continue
-        if own is not None or inset <= item[0]:
-            item = (inset, own)
-        if _is_code(paragraph, parts[-1] if parts else ""):
-            parts.append(paragraph)
-            continue
-        day = own or _entry_day(paragraph, item[1] or section)
-        if day is not None:
-            absolute = with_absolute_dates(paragraph, day, bare=False, start=end, most_days=_FAR)
-        else:
-            absolute = with_absolute_dates(paragraph, said, bare=False) if said else paragraph
-        parts.append(absolute)
-    return text if text == (whole := "".join(parts)) else whole
-
-
-def _is_code(paragraph: str, above: str) -> bool:
-    """Is it set in like code, under an empty line or none?"""
-    deep = paragraph.startswith(("    ", "\t"))
-    return deep and (not above or above.endswith("\n\n")) and not _ITEM.match(paragraph)
-
-
-def _entry_day(paragraph: str, day: date | None) -> date | None:
-    """The day from which a paragraph counts below one of this day: another, if it begins with a date
-    without a year; none, if it begins with one that nobody can be sure of."""
-    begins = _SOME_DAY.match(paragraph)
-    if day is None or begins is None:
-        return day
-    first = [hit for hit in find_dates(paragraph, day) if hit.start < begins.end()]
-    sure = first and not first[0].bare and abs((first[0].day - day).days) <= _FAR
-    return first[0].day if sure else None
-
-
-_ITEM = re.compile(r"\s*(?:[-*+]|\d+[.)])\s")
-_SOME_DAY = re.compile(  # in figures, or a month's or a weekday's name with one
-    r"(?i)(?:[\W_]|\bx\b)*(?:\d{1,4}\s?[./年년月월-]\s?\d{1,2}(?!\d)|\d{1,2}(?:st|nd|rd|th|\.| de| of)? [^\W\d_]{3,9}\b"
-    r"|(?-i:[A-Z])[a-zéäûç]{2,8}\.? \d{1,2}\b(?![:%])"
-    r"|(?:mon|tues|wednes|thurs|fri|satur|sun|diens|donners|frei|sonn)(?:day|tag)s?\b|(?:montag|mittwoch|samstag)\b)"
-)
-_PARAGRAPH = re.compile(
-    r"(?:```|~~~)[^\0]*?(?:\n(?:```|~~~)[^\n]*|\Z)\n*|#[^\n]*\n*"
-    r"|[^\n]+(?:\n(?![ \t]*(?:[-*+#>|]|\d+[.)]|```|~~~|\n))[^\n]+)*\n*|\n+"
-)
-_HEAD = frozenset(
-    """on as of am vom stand status update updated note noted notes session log entry aktualisiert
-    notiz""".split()  # noqa: SIM905 - a word list
-)
-_TOLD = frozenset(
-    """said told met wrote asked agreed decided reported noted announced sagte schrieb meldete
-    beschlossen""".split()  # noqa: SIM905 - a word list
-)
-_AND = ("to", "and", "bis", "und", "至", "到")  # between two days
-_FAR = 90  # days from its anchor within which a day without a year is sure
-
-
-def _own_day(paragraph: str) -> tuple[date | None, int]:
-    """The day on which a paragraph says that it was written, and where that ends: a complete date at
-    its head, behind nothing but such words as "update", or the only one, on which somebody spoke."""
-    if "20" not in paragraph:
-        return None, 0
-    found = find_dates(paragraph, date(2000, 1, 1), complete=True)
-    days = [hit for hit in found if hit.complete]
-    if not days:
-        return None, 0
-    first = days[0]
-    before = re.findall(r"[^\W\d_]+", paragraph[: first.start].casefold())
-    behind = paragraph[first.end : first.end + 12].lstrip()
-    others = [behind.lstrip("-–—/&, "), *(behind.removeprefix(word).lstrip() for word in _AND)]
-    if any(other != behind and other[:1].isdigit() for other in others):
-        return None, 0  # more than one day
-    told = before[-1:] in (["on"], ["am"]) and not _TOLD.isdisjoint(before) and len(days) == 1
-    return (first.day, first.end) if told or _HEAD.issuperset(before) else (None, 0)
 
 
 def text_of(memory: Memory) -> str:

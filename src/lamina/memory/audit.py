@@ -39,7 +39,7 @@ from lamina.memory.topics import age_days, is_binary, read_topic
 from lamina.ports import MemoryStore
 from lamina.secrets import Rules, secrets_in
 from lamina.text import wording
-from lamina.text.claims import fenced_blocks
+from lamina.text.claims import fenced_blocks, files_named_in, superseding
 from lamina.text.likeness import alike_pairs, quarrels, told_sentences
 from lamina.text.lists import Listed
 
@@ -127,8 +127,6 @@ class _Ear:
     def __call__(self, memory: Memory) -> _Heard:
         stems = wording.content_stems(f"{memory.description}\n{memory.body}")
         body = memory.body
-        folded = body.casefold()
-        says = any(word in folded for word in ("supersedes", "replaces", "ersetzt"))
         return _Heard(
             replace(memory, body=""),
             array("I", map(self._numbers.__getitem__, stems)),
@@ -138,9 +136,8 @@ class _Ear:
             body.count("\n") + 1,
             len(body.encode("utf-8", "replace")),
             tuple(dict.fromkeys(_WIKI_LINK.findall(_prose(body)))) if "[[" in body else (),
-            tuple(_SUPERSEDES.findall(body)) if says else (),
-            _superseder(body),
-            _files_named_in(memory),
+            *superseding(body),
+            files_named_in(f"{memory.description}\n{memory.body}"),
         )
 
 
@@ -155,15 +152,6 @@ _OLD = 180  # days
 _PLACEHOLDERS = Listed("audit.placeholders")
 _SMALL_TALK = Listed("audit.small_talk")
 _WIKI_LINK = re.compile(r"\[\[([\w ./-]+)(?:\|[^]\n]*)?\]\]")
-_NAMED_FILE = re.compile(r"`([\w.-]+(?:/[\w.-]+)+\.\w+)`")
-_SUPERSEDES = re.compile(r"(?i)\b(?:supersedes|replaces|ersetzt)\W+(?!durch\b)([\w./-]+)")
-_SUPERSEDED = re.compile(  # at the head of a text or paragraph, so that it speaks of the memory
-    r"(?im)^\W*(?:stat[a-zé]+\W+)?(?:superseded by|replaced by|ersetzt durch|remplacée? par|substituíd[oa] por)"
-    r"\W+([\w./-]*\w)"
-)
-# Not in every checkout, nowhere in particular, or from a place that nobody knows.
-_ANYWHERE = re.compile(r"^\.\.?/|\.\.|\.local\b|YYYY|XXX|path/to/")
-_TO_COME = re.compile(r"(?i)\b(?:planned|create|will add|to ?do|geplant|anlegen)\b[^.\n]*$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -400,24 +388,7 @@ def _superseded(heard: Iterable[_Heard], resolve: Resolve) -> dict[str, str]:
 
 def missing_files(memory: Memory, exists: Callable[[str], bool]) -> list[str]:
     """Files that a memory names in folders of the project, and that are not there any more."""
-    return _missing(_files_named_in(memory), exists)
-
-
-def _files_named_in(memory: Memory) -> Sequence[str]:
-    text = f"{memory.description}\n{memory.body}"
-    return tuple(
-        dict.fromkeys(
-            found[1]
-            for found in _NAMED_FILE.finditer(text)
-            if not _ANYWHERE.search(found[1])
-            and not _TO_COME.search(text, max(0, found.start() - 60), found.start())
-        )
-    )
-
-
-def _superseder(body: str) -> str:
-    found = _SUPERSEDED.search(body)
-    return found[1] if found else ""
+    return _missing(files_named_in(f"{memory.description}\n{memory.body}"), exists)
 
 
 def _missing(named: Iterable[str], exists: Callable[[str], bool]) -> list[str]:
