@@ -612,6 +612,9 @@ def test_what_somebody_named_apart_by_hand_stays_apart() -> None:
         memory("rules_web_v2.md", rules + " and Firefox."),
     )
     assert not dream(*apart, by_hand=_by_hand).merges
+    closes = "The shop closes at nine in the evening."
+    folders = [memory("shop.md", closes), memory("archive/shop.md", f"So far: {closes}")]
+    assert not dream(*folders, by_hand=_by_hand).merges
     same = [
         memory(name, "The shop closes at nine in the evening.")
         for name in ("shop.md", "shop_hours.md")

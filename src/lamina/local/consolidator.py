@@ -412,7 +412,10 @@ def _stems_of(memory: Memory) -> tuple[str, ...]:
 
 
 def _kept_apart(one: Memory, other: Memory) -> bool:
-    """Did somebody give them names of two things: "Release iOS" and "… Android", "rules" and "rules v2"?"""
+    """Did somebody give them names of two things ("Release iOS" and "… Android", "rules" and "rules v2"),
+    or put them into two folders?"""
+    if one.path.rpartition("/")[0] != other.path.rpartition("/")[0]:
+        return True
     first, second = (set(words(memory.name.replace("_", " "))) for memory in (one, other))
     numbered = any(any(map(str.isdigit, word)) for word in first ^ second)
     return numbered or bool(first - second and second - first)
