@@ -41,6 +41,7 @@ from lamina.text.claims import (
     statements,
 )
 from lamina.text.likeness import contradictions, disagreement, tells_apart
+from lamina.text.lists import Listed
 from lamina.text.wording import content_stems, hard_tokens, likeness, words
 from lamina.text.written_dates import dated
 
@@ -59,14 +60,7 @@ _UNTIL = re.compile(
     r"frist|abgabe|endet)\b|截止|到期|上线|发布|之前"
 )
 _DAY = re.compile(r"\b(\d{4}-\d\d-\d\d)\b")
-_STILL_OPEN = re.compile(
-    r"(?i)\bnot (?:yet )?(?:built|done|implemented|started|finished|live)\b|\b(?:pending|planned|in progress|wip|"
-    r"noch nicht|geplant|pendente|en cours)\b|未完成|待办|예정|진행 중|未実装"
-)
-_OVER = re.compile(
-    r"(?i)(?<!not )(?<!not yet )\b(?:all (?:phases )?done|completed?|finished|shipped|implemented|erledigt|fertig|"
-    r"abgeschlossen|concluíd[oa]|terminée?)\b|已完成|완료|完了"
-)
+_STILL_OPEN, _OVER = Listed("audit.still_open"), Listed("audit.over")
 _SINCE = re.compile(r"(?i)\b(?:since|seit)\b|自从")
 
 
@@ -143,21 +137,24 @@ def consolidate(
         others=others,
         by_hand=working.by_hand,
     )
-    _doubt_what_the_index_lost(working, tidy)
-    long = [] if fits(tidy.text) else [Doubt((INDEX,), _STILL_LONG)]
     return ConsolidationPlan(
         working.merges(), working.drops(), working.rewrites(), tidy.text, tidy.text != index,
-        (*working.doubts(), *long, *(quarrels(working.all()) if compare else ())), tuple(working.all()),
+        tuple(_doubts(working, tidy, compare=compare)), tuple(working.all()),
     )  # fmt: skip
 
 
-def _doubt_what_the_index_lost(working: WorkingSet, tidy: TidyIndex) -> None:
+def _doubts(working: WorkingSet, tidy: TidyIndex, *, compare: bool) -> Iterator[Doubt]:
     for pointer in tidy.astray:
         if pointer.file not in working.gone:
             hook = f": “{pointer.hook[:80]}”" if pointer.hook else ""
             working.doubt((pointer.file,), f"the index points at a file that is not there{hook}")
     if tidy.left_out:
         working.doubt(tidy.left_out, "no room in the index: they are found by recall only")
+    yield from working.doubts()
+    if not fits(tidy.text):
+        yield Doubt((INDEX,), _STILL_LONG)
+    if compare:
+        yield from quarrels(working.all())
 
 
 # ---- what a later memory replaced

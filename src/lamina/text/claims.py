@@ -358,13 +358,8 @@ def _only_names(title: str, body: str) -> bool:
 
 _NAMED_FILE = re.compile(r"`([\w.-]+(?:/[\w.-]+)+\.\w+)`")
 _SUPERSEDES = re.compile(r"(?i)\b(?:supersedes|replaces|ersetzt)\W+(?!durch\b)([\w./-]+)")
-_SUPERSEDED = re.compile(  # at the head of a text or paragraph, so that it speaks of the memory
-    r"(?im)^\W*(?:stat[a-zé]+\W+)?(?:superseded by|replaced by|ersetzt durch|remplacée? par|substituíd[oa] por)"
-    r"\W+([\w./-]*\w)"
-)
-# Not in every checkout, nowhere in particular, or from a place that nobody knows.
-_ANYWHERE = re.compile(r"^\.\.?/|\.\.|\.local\b|YYYY|XXX|path/to/")
-_TO_COME = re.compile(r"(?i)\b(?:planned|create|will add|to ?do|geplant|anlegen)\b[^.\n]*$")
+_SUPERSEDED, _FILE = Listed("audit.superseded_by"), re.compile(r"[\w./-]*\w")
+_ANYWHERE, _TO_COME = Listed("audit.anywhere"), Listed("audit.to_come")
 
 
 def files_named_in(text: str) -> tuple[str, ...]:
@@ -385,7 +380,8 @@ def superseding(body: str) -> tuple[tuple[str, ...], str]:
     if not any(word in folded for word in _REPLACING):
         return (), ""
     found = _SUPERSEDED.search(body)
-    return tuple(_SUPERSEDES.findall(body)), found[1] if found else ""
+    name = _FILE.match(body, found.end()) if found else None
+    return tuple(_SUPERSEDES.findall(body)), name[0] if name else ""
 
 
 _REPLACING = ("supersede", "replace", "ersetzt", "remplac", "substituíd")

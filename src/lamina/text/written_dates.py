@@ -139,11 +139,7 @@ def _entry_day(paragraph: str, day: date | None) -> date | None:
 
 
 _ITEM = re.compile(r"\s*(?:[-*+]|\d+[.)])\s")
-_SOME_DAY = re.compile(  # in figures, or a month's or a weekday's name with one
-    r"(?i)(?:[\W_]|\bx\b)*(?:\d{1,4}\s?[./年년月월-]\s?\d{1,2}(?!\d)|\d{1,2}(?:st|nd|rd|th|\.| de| of)? [^\W\d_]{3,9}\b"
-    r"|(?-i:[A-Z])[a-zéäûç]{2,8}\.? \d{1,2}\b(?!:\d|%)"
-    r"|(?:mon|tues|wednes|thurs|fri|satur|sun|diens|donners|frei|sonn)(?:day|tag)s?\b|(?:montag|mittwoch|samstag)\b)"
-)
+_SOME_DAY = Listed("audit.some_day")
 _PARAGRAPH = re.compile(
     r"(?:```|~~~)[^\0]*?(?:\n(?:```|~~~)[^\n]*|\Z)\n*|#[^\n]*\n*"
     r"|[^\n]+(?:\n(?![ \t]*(?:[-*+#>|]|\d+[.)]|```|~~~|\n))[^\n]+)*\n*|\n+"
