@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pty
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -62,6 +63,23 @@ def tree(root: Path) -> dict[str, tuple[int, bytes]]:
         str(path): (path.stat().st_mode, path.read_bytes() if path.is_file() else b"")
         for path in found
     }
+
+
+@pytest.mark.spec("L6.4")
+def test_a_dry_run_of_a_directory_that_lamina_never_saw_leaves_nothing_behind(
+    lamina: Run, world: Path
+) -> None:
+    lamina("memory", "add", FACT, "--file", "deploy_a.md")
+    directory = memory_of(world)
+    for left in directory.parent.iterdir():
+        if left != directory:
+            shutil.rmtree(left) if left.is_dir() else left.unlink()
+    (directory / "MEMORY.md").unlink()
+    before = {path: path.stat().st_mtime_ns for path in (world / "home/projects").rglob("*")}
+    assert "+- [" in lamina("dream", "--dry-run").out
+    assert {
+        path: path.stat().st_mtime_ns for path in (world / "home/projects").rglob("*")
+    } == before
 
 
 @pytest.mark.spec("L6.4")
@@ -476,3 +494,14 @@ def test_the_status_of_a_dream_is_a_command(lamina: Run) -> None:
     lamina("memory", "add", FACT)
     assert lamina("dream", "status").out == "No dream is running.\n"
     assert lamina("dream", "status", "--json").json["running"] is False
+
+
+@pytest.mark.spec("L6.6")
+def test_a_dream_that_changes_nothing_still_says_what_is_doubtful(lamina: Run) -> None:
+    for name, port in (("a", 3000), ("b", 5173)):
+        said = f"The dev server of the warehouse listens on port {port}."
+        lamina("memory", "add", said, "--file", f"project_{name}.md", "--type", "project")
+    lamina("dream", "--now")
+    again = lamina("dream", "--now", "--json").json
+    assert (again["status"], again["text"]) == ("nothing", "Nothing was changed.")
+    assert "3000 / 5173" in again["doubtful"][0]

@@ -14,9 +14,9 @@ from lamina.layers.extraction.fork import take_evidence
 from lamina.local.extractor import extract
 from lamina.text.asks import asks_to_forget, find_order, told, wishes_in
 from lamina.text.claims import statements
-from lamina.text.dates import with_absolute_dates
 from lamina.text.own_words import speaks_of
 from lamina.text.wishes import wish_in
+from lamina.text.written_dates import with_absolute_dates
 
 LENGTH = 30_000
 _MOST = 3.0  # seconds; by the square each of them takes longer, else a tenth of that at most

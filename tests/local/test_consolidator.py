@@ -357,7 +357,7 @@ def test_pointers_stay_where_prose_alone_is_longer_than_what_is_loaded() -> None
     plan = dream(memory("a.md", "About a."), memory("b.md", "We sail at dawn."), index=index)
     assert "(a.md)" in plan.index
     assert "(b.md)" not in plan.index
-    assert [doubt.paths for doubt in plan.doubtful] == [("b.md",)]
+    assert [doubt.paths for doubt in plan.doubtful] == [("b.md",), ("MEMORY.md",)]
 
 
 FULL = "".join(f"{n} {'prose ' * 40}\n" for n in range(102))  # an index that is not loaded whole
@@ -387,7 +387,7 @@ def test_the_index_points_at_everything_and_at_nothing_else_and_keeps_its_lines(
     plan = dream(*memories, index=index)
     assert plan.index == (
         "- [B](project_b.md) — closing time\n- [B again](project_b.md) — twice\n"
-        "- [Tests](feedback_tests.md) — first\n- [user_a](user_a.md) — I write Go.\n"
+        "- [Tests](Feedback-Tests.md) — first\n- [user_a](user_a.md) — I write Go.\n"
     )
     assert "gone.md" in plan.doubtful[0].paths
     assert again(plan).empty
@@ -595,3 +595,74 @@ def test_a_relative_date_counts_from_its_own_entry_and_never_from_the_files_time
 ) -> None:
     plan = dream(memory("a.md", text, kind="reference"))
     assert plan.memories[0].body.strip() == written
+
+
+def _by_hand(_path: str) -> bool:
+    return True
+
+
+@pytest.mark.spec("L6.6")
+def test_what_somebody_named_apart_by_hand_stays_apart() -> None:
+    steps = "1. Bump version\n2. Tag\n3. Upload to {}\n4. Wait for review"
+    rules = "Use semantic HTML. Prefer CSS grid. Test in Safari"
+    apart = (
+        memory("release_ios.md", steps.format("TestFlight")),
+        memory("release_android.md", steps.format("Play Console")),
+        memory("rules_web.md", rules + "."),
+        memory("rules_web_v2.md", rules + " and Firefox."),
+    )
+    assert not dream(*apart, by_hand=_by_hand).merges
+    closes = "The shop closes at nine in the evening."
+    folders = [memory("shop.md", closes), memory("archive/shop.md", f"So far: {closes}")]
+    assert not dream(*folders, by_hand=_by_hand).merges
+    same = [
+        memory(name, "The shop closes at nine in the evening.")
+        for name in ("shop.md", "shop_hours.md")
+    ]
+    assert dream(*same, by_hand=_by_hand).merges
+
+
+@pytest.mark.spec("L6.6")
+def test_an_index_of_too_many_lines_loses_empty_ones_and_no_pointer() -> None:
+    memories = [memory(f"item_{n}.md", f"Subject number {n} of many.") for n in range(90)]
+    index = "".join(
+        f"## Group {n}\n\n- [item_{n}](item_{n}.md) — {m.description}\n\n"
+        for n, m in enumerate(memories)
+    )
+    plan = dream(*memories, index=index, by_hand=_by_hand)
+    assert plan.index.split() == index.split()
+    assert plan.index.count("\n") == 181
+    assert again(plan, by_hand=_by_hand).empty
+    table = (
+        "| file |\n|---|\n"
+        + "".join(f"| [x](item_{n}.md) |\n" for n in range(90))
+        + "- prose\n" * 120
+    )
+    lines = "".join(
+        f"- [item_{n}](item_{n}.md) — {m.description}\n" for n, m in enumerate(memories)
+    )
+    plan = dream(*memories, index=table + lines, by_hand=_by_hand)
+    assert plan.index == table + lines
+    assert plan.doubtful[-1].paths == ("MEMORY.md",)
+
+
+@pytest.mark.spec("L6.3")
+@pytest.mark.parametrize(
+    ("said", "now"),
+    [
+        ("researched, NOT built; owner Kim", "All phases done on 2026-07-01."),
+        ("the budget of the hall is 105 k; owner Kim", "The budget of the hall is 100 k."),
+    ],
+)
+def test_a_long_line_whose_file_is_further_stays_and_is_reported(said: str, now: str) -> None:
+    line = f"- [Hall](hall.md) — {said}, {'see the plan of the spring ' * 8}\n"
+    plan = dream(memory("hall.md", now), index=FULL + line)
+    assert (plan.index, plan.rewrites) == (FULL + line, ())
+    assert "says otherwise" in plan.doubtful[0].reason
+
+
+@pytest.mark.spec("L6.6")
+def test_words_of_an_index_line_stay_though_its_file_is_gone_and_another_says_them() -> None:
+    index = "- [Token](project_token.md) — after the MVP\n- [Plan](plan.md) — the plan\n"
+    plan = dream(memory("plan.md", "The token comes after the MVP."), index=index)
+    assert plan.index.startswith("- Token — after the MVP\n")

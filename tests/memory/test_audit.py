@@ -277,3 +277,30 @@ def test_hundreds_of_memories_are_audited_quickly() -> None:
     start = time.process_time()
     look(*memories)
     assert time.process_time() - start < 3
+
+
+@pytest.mark.parametrize(
+    "named",
+    [
+        "`./project_other.md`",
+        "`../sibling/README.md`",
+        "`src/.../x.ts`",
+        "`src/.env.local`",
+        "`src/YYYY-MM-DD.md`",
+        "Planned: create `src/new.py`",
+    ],
+)
+def test_a_path_that_no_checkout_has_or_that_is_still_to_come_has_not_drifted(named: str) -> None:
+    said = memory("project_a.md", f"The notes are in {named} for all.", description="notes")
+    there = {".", "..", "src"}
+    assert "stale" not in kinds(look(said, exists=there.__contains__))
+    gone = memory("project_a.md", "The notes are in `src/old.py`.", description="notes")
+    assert "stale" in kinds(look(gone, exists=there.__contains__))
+
+
+@pytest.mark.parametrize("word", ["Superseded by [[{}]]", "Statut : remplacé par `{}.md`"])
+def test_a_memory_that_says_what_took_its_place_is_stale(word: str) -> None:
+    old = memory("auth_old.md", word.format("auth") + " on 2026-05-01. Cookies.", description="old")
+    new = memory("auth.md", "Tokens that rotate.", description="new")
+    found = look(old, new)
+    assert [one.path for one in found.faults if one.kind == "stale"] == ["auth_old.md"]

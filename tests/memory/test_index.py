@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lamina.memory.index import (
+    files_named,
     load_index,
     pointers_of,
     short_hook,
@@ -172,3 +173,24 @@ def test_real_indexes_keep_every_byte(memory_dirs: Path) -> None:
         added = with_pointer(content, "new.md", "New", "hook")
         assert without_pointer(added, "new.md").rstrip() == content.rstrip()
     assert pointing > 30
+
+
+@pytest.mark.spec("M4")
+@pytest.mark.parametrize(
+    ("line", "file"),
+    [
+        ("- [amp](a&amp;b.md)", "a&b.md"),
+        ("- [umlaut](u\u0308ber.md)", "\u00fcber.md"),
+        ("- see `u\u0308ber.md`", "\u00fcber.md"),
+        ("- [no ending](plain-name)", "plain-name.md"),
+    ],
+)
+def test_a_link_is_read_however_its_file_is_spelt(line: str, file: str) -> None:
+    assert files_named(line.encode(), [file, "other.md"]) == {file}
+
+
+@pytest.mark.spec("M4")
+def test_a_new_pointer_does_not_go_between_the_title_of_all_and_its_first_part() -> None:
+    index = b"# Project Memory\n\n## Rules\n- [A](a.md) \xe2\x80\x94 a\n"
+    after = with_pointer(index, "b.md", "B", "b", section="project")
+    assert after == index + "- [B](b.md) — b\n".encode()

@@ -23,6 +23,9 @@ def reasons(one: str, other: str) -> list[str]:
         ("The owner of the billing module is Marta.", "The owner of the billing module is Pavel."),
         ("Keine Emojis in Commits verwenden.", "Emojis in Commits verwenden."),
         ("Prefer composition over inheritance.", "Prefer inheritance over composition."),
+        ("Deploys happen on Tuesdays at 10:00.", "Deploys happen on Thursdays at 10:00."),
+        ("Every merge needs two approvals.", "Every merge needs one approval."),
+        ("Le serveur de test utilise PostgreSQL 14.", "Le serveur de test utilise PostgreSQL 16."),
     ],
 )
 def test_the_same_thing_said_otherwise_is_found_with_its_reason(one: str, other: str) -> None:
@@ -35,6 +38,11 @@ def test_the_same_thing_said_otherwise_is_found_with_its_reason(one: str, other:
     ("one", "other"),
     [
         ("Plan 033 covers the login page.", "Plan 034 covers the login page."),
+        ("The budget of topic 1 is 10 k.", "The budget of topic 2 is 20 k."),
+        (
+            "Status 2026-03-01: half is moved. The move is not finished.",
+            "Status 2026-04-01: all is moved. The move is finished.",
+        ),
         ("There are 12 failing tests in the suite.", "There are 9 failing tests in the suite."),
         ("Related: [[plan-12]], [[plan-13]].", "Related: [[plan-14]], [[plan-15]]."),
         ("Customer 1 wants monthly invoices.", "Customer 2 wants weekly invoices."),
@@ -52,3 +60,15 @@ def test_other_things_times_and_scopes_are_no_contradiction(one: str, other: str
 
 def test_the_same_sentence_in_two_files_is_no_contradiction_whatever_it_compares() -> None:
     assert reasons("The demo decodes end to end.", "The demo decodes end to end.") == []
+
+
+@pytest.mark.spec("L6.6")
+def test_what_is_refused_the_other_way_round_is_found_among_names_of_things() -> None:
+    one, other = (
+        "Branch from `develop`, never from `main`.",
+        "Branch from `main`, never from `develop`.",
+    )
+    texts = [("branching.md", "Branching", one), ("git.md", "Git habits", other)]
+    assert [reason.split(" (")[0] for *_, reason in contradictions(texts, 2)] == [
+        "the other way round"
+    ]

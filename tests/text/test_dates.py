@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.examples import examples
 
-from lamina.text.dates import find_dates, with_absolute_dates
+from lamina.text.dates import find_dates
+from lamina.text.written_dates import with_absolute_dates
 
 WEDNESDAY = date(2026, 3, 4)
 

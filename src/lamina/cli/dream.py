@@ -11,10 +11,12 @@ import shlex
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 import uuid
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,14 +28,15 @@ from lamina.cli.options import add_verb, choose_model, command, config_of, flag,
 from lamina.cli.sessions import others
 from lamina.cli.terminal import harmless, note, one_line, out, out_json, out_result, plural, width
 from lamina.config import Config
-from lamina.errors import LaminaError, UsageError
+from lamina.errors import LaminaError, MemoryStoreError, UsageError
 from lamina.events import DreamChanged, Emit, Event, Warned
 from lamina.layers import dream
 from lamina.layers.dream import LOCK, last_dream, repair
 from lamina.layers.dream.record import DreamRecord, last_change, take_back
-from lamina.ledger.places import project_folder, slug
+from lamina.ledger.places import find_project_folder, project_folder, slug
 from lamina.ledger.record import Ledger
 from lamina.machine import failing_as
+from lamina.memory import place_of
 from lamina.messages import as_list
 from lamina.ports import MemoryStore
 from lamina.state import State
@@ -165,12 +168,38 @@ async def _outside_sessions(args: argparse.Namespace, hear: Emit) -> AsyncGenera
     config = opening.load_config(options)
     if config.bool("memory.enabled"):
         others(config)  # what is typed into other agents is evidence, and may be said there again
-    path = project_folder(config.own_home, config.project) / f"apart-{uuid.uuid4()}.jsonl"
     async with AsyncExitStack() as stack:
+        place = place_of(config)
+        if getattr(args, "dry_run", False) and not (place.state / "history.git").exists():
+            # Nothing of Lamina's is here yet, and a look must not bring it: it is had on a copy.
+            apart = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="lamina-")))
+            _copy(place.directory, apart / "memory")
+            options = replace(options, config={"memory.directory": str(apart / "memory")})
+            config = opening.load_config(options)
+            folder = find_project_folder(config.own_home, config.project)
+        else:
+            folder = project_folder(config.own_home, config.project)
+        path = folder / f"apart-{uuid.uuid4()}.jsonl"
         ledger = Ledger.of(now=options.clock.now)
         state = await opening.make_state(options, config, ledger, path, stack)
         state.ledger.append(opening.first_frame(state))
         yield state
+
+
+def _copy(directory: Path, target: Path) -> None:
+    if directory.is_dir():
+        with failing_as(MemoryStoreError, f"Can't copy {directory} for a look"):
+            shutil.copytree(directory, target, symlinks=True, copy_function=_copy_file)
+    else:
+        target.mkdir()
+
+
+def _copy_file(source: str, target: str) -> None:
+    """What can't be read is there, and can't be read."""
+    try:
+        shutil.copy2(source, target)
+    except OSError:
+        Path(target).touch(mode=0)
 
 
 def _say(args: argparse.Namespace, value: dict[str, Any]) -> int:

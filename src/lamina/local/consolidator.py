@@ -24,7 +24,6 @@ from lamina.local.working_set import (
     SpokenStatements,
     WorkingSet,
     covered,
-    dated,
     missing_statements,
     plain_statements,
     stamp,
@@ -32,7 +31,7 @@ from lamina.local.working_set import (
     with_lines,
 )
 from lamina.memories import Memory
-from lamina.memory import contradicting, resolver
+from lamina.memory import INDEX, contradicting, resolver
 from lamina.text.claims import (
     Statement,
     declares_over,
@@ -42,7 +41,9 @@ from lamina.text.claims import (
     statements,
 )
 from lamina.text.likeness import contradictions, disagreement, tells_apart
+from lamina.text.lists import Listed
 from lamina.text.wording import content_stems, hard_tokens, likeness, words
+from lamina.text.written_dates import dated
 
 # Thresholds and spans of time are set by hand; `tests/local/test_consolidator.py` holds the cases.
 _ALIKE = 0.72  # of two memories' stems: the gate's own measure of a near-duplicate
@@ -53,11 +54,13 @@ _USED = timedelta(days=90)  # and one that was of use stays this long after the 
 _SHARED = 6  # rare stems that two memories have in common before they are compared
 _MOST_ENDED = 200  # statements that share their rarest word
 _MOST_ROUNDS = 1_000  # each round but the last takes something away; this only guards the loop
+_STILL_LONG = "it is still longer than what is loaded: shorten it by hand"
 _UNTIL = re.compile(
     r"(?i)\b(?:due|deadline|until|by|freeze|release[sd]?|launch\w*|ships?|demo|expires?|ends?|bis|"
     r"frist|abgabe|endet)\b|截止|到期|上线|发布|之前"
 )
 _DAY = re.compile(r"\b(\d{4}-\d\d-\d\d)\b")
+_STILL_OPEN, _OVER = Listed("audit.still_open"), Listed("audit.over")
 _SINCE = re.compile(r"(?i)\b(?:since|seit)\b|自从")
 
 
@@ -132,21 +135,26 @@ def consolidate(
         removed=working.gone,
         before={memory.path: memory for memory in memories},
         others=others,
+        by_hand=working.by_hand,
     )
-    _doubt_what_the_index_lost(working, tidy)
     return ConsolidationPlan(
         working.merges(), working.drops(), working.rewrites(), tidy.text, tidy.text != index,
-        (*working.doubts(), *(quarrels(working.all()) if compare else ())), tuple(working.all()),
+        tuple(_doubts(working, tidy, compare=compare)), tuple(working.all()),
     )  # fmt: skip
 
 
-def _doubt_what_the_index_lost(working: WorkingSet, tidy: TidyIndex) -> None:
+def _doubts(working: WorkingSet, tidy: TidyIndex, *, compare: bool) -> Iterator[Doubt]:
     for pointer in tidy.astray:
         if pointer.file not in working.gone:
             hook = f": “{pointer.hook[:80]}”" if pointer.hook else ""
             working.doubt((pointer.file,), f"the index points at a file that is not there{hook}")
     if tidy.left_out:
         working.doubt(tidy.left_out, "no room in the index: they are found by recall only")
+    yield from working.doubts()
+    if not fits(tidy.text):
+        yield Doubt((INDEX,), _STILL_LONG)
+    if compare:
+        yield from quarrels(working.all())
 
 
 # ---- what a later memory replaced
@@ -319,7 +327,12 @@ def move_long_lines(working: WorkingSet, index: str) -> str:
 
 def _conflict(lacking: Sequence[str], memory: Memory) -> str:
     """ "" or what a file says against words of its index line."""
-    clauses = [clause.strip() for text in lacking for clause in (text, *text.split(","))]
+    file = f"{memory.description}\n{memory.body}"
+    for text in lacking:
+        for still, over in ((text, file), (file, text)):
+            if (ahead := _STILL_OPEN.search(still)) and (done := _OVER.search(over)):
+                return f"“{ahead[0]}” and “{done[0]}”"
+    clauses = [one.strip() for text in lacking for one in (text, *re.split("[,;]", text))]
     for text in clauses:
         for other in said_in(memory):
             if reason := disagreement(text, other):
@@ -395,6 +408,16 @@ def _stems_of(memory: Memory) -> tuple[str, ...]:
     return tuple(content_stems(text_of(memory)))
 
 
+def _kept_apart(one: Memory, other: Memory) -> bool:
+    """Did somebody give them names of two things ("Release iOS" and "… Android", "rules" and "rules v2"),
+    or put them into two folders?"""
+    if one.path.rpartition("/")[0] != other.path.rpartition("/")[0]:
+        return True
+    first, second = (set(words(memory.name.replace("_", " "))) for memory in (one, other))
+    numbered = any(any(map(str.isdigit, word)) for word in first ^ second)
+    return numbered or bool(first - second and second - first)
+
+
 def _says_the_same(working: WorkingSet, one: Memory, other: Memory) -> bool:
     if one.type != other.type or (one.path in working.labels) != (other.path in working.labels):
         return False
@@ -402,6 +425,8 @@ def _says_the_same(working: WorkingSet, one: Memory, other: Memory) -> bool:
     if first == second:
         return True
     if negations(first) != negations(second) or tells_apart(first, second):
+        return False
+    if working.by_hand(one.path) and working.by_hand(other.path) and _kept_apart(one, other):
         return False
     if min(len(working.seen(memory, _stems_of, "stems")) for memory in (one, other)) <= _FEWEST:
         few, more = set(words(first)), set(words(second))

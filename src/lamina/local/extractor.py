@@ -39,11 +39,12 @@ from lamina.memories import Evidence, MemoryType, Proposal
 from lamina.memory import file_name, free_names
 from lamina.text.asks import classify, declines
 from lamina.text.cue_words import LANGUAGES, SARCASM, SECRET, Cues
-from lamina.text.dates import find_dates, with_absolute_dates
+from lamina.text.dates import find_dates
 from lamina.text.lists import Listed, words
 from lamina.text.origins import asks_somebody
 from lamina.text.own_words import Sentence, typed_sentences, untyped_text
 from lamina.text.wording import content_stems
+from lamina.text.written_dates import with_absolute_dates
 
 
 def extract(

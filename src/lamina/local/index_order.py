@@ -6,7 +6,8 @@ Pure: texts and memories in, text out.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from lamina.memories import MEMORY_TYPES, Memory
@@ -24,13 +25,13 @@ from lamina.memory import (
     short_hook,
     unlinked,
     with_pointer,
-    with_renamed,
     without_pointer,
     without_quotations,
 )
-from lamina.text.claims import covered, headings, statements
+from lamina.text.claims import headings, statements
 from lamina.text.wording import content_stems
 
+_LISTED = re.compile(r"\s*(?:[-*+]|\d+[.)]|#+)\s")
 _NO_MEMORY = "readme.md"  # for whoever looks into the folder
 
 
@@ -59,6 +60,7 @@ def repaired(
     removed: Collection[str] = (),
     before: Mapping[str, Memory] | None = None,
     others: Collection[str] = (),
+    by_hand: Callable[[str], bool] = lambda _: False,
 ) -> TidyIndex:
     """The index over these memories; of those `removed` just now no line stays, and a line that only
     repeated a description, as `before` had it, follows it. A line that points to one of the `others`,
@@ -71,19 +73,17 @@ def repaired(
             content = without_pointer(content, path)
     resolve = resolver([*known, *others])
     astray = [one for one in links_of(content) if not resolve(one.file)]
-    for one in links_of(content):
-        if (path := resolve(one.file)) and path != one.file:
-            content = with_renamed(content, one.file, path)
     folders = {path.rpartition("/")[0] for path in known}
     astray = [one for one in astray if one.file.rpartition("/")[0] in folders | {"", "team"}]
-    gone = {one.line for one in astray if one.alone and not _only_there(one, memories)}
+    gone = {one.line for one in astray if one.alone and not content_stems(one.hook)}
     lines = _kept_lines(content, gone, {one.line for one in astray if one.alone})
     for link in links_of(joined_lines(lines)):
         if link.alone and (memory := known.get(resolve(link.file))):
             old = (before or {}).get(memory.path, memory)
             lines[link.line - 1] = _followed(lines[link.line - 1], link, old, memory, labels)
     worth = {path: uses.get(path, 0) - (path in in_vain) for path in known}
-    text, left_out = _filled(joined_lines(lines), known, labels, worth)
+    own = {path for path in known if not by_hand(path)}
+    text, left_out = _filled(joined_lines(lines), known, labels, worth, own)
     return TidyIndex(text.decode("utf-8", "surrogateescape"), tuple(astray), tuple(left_out))
 
 
@@ -99,13 +99,6 @@ def _kept_lines(content: bytes, gone: Collection[int], astray: Collection[int]) 
         if number not in gone and not again:
             kept.append(unlinked(line) if number in astray else line)
     return kept
-
-
-def _only_there(pointer: Pointer, memories: Sequence[Memory]) -> bool:
-    """Does the line say what no memory says? Then it stays, though it points at nothing."""
-    return bool(content_stems(pointer.hook)) and not any(
-        covered(pointer.hook, memory) for memory in memories
-    )
 
 
 def _followed(
@@ -152,16 +145,20 @@ def _filled(
     known: Mapping[str, Memory],
     labels: Mapping[str, str],
     worth: Mapping[str, int],
+    ours: Collection[str],
 ) -> tuple[bytes, list[str]]:
     """With pointers that were missing, as many as the loader shows: the used first. Lines that this
-    module made give way to those of more use; a line of somebody's own never does."""
+    module made give way to those of more use; a line of somebody's own, or to one of the memories
+    that are not `ours`, never does."""
+    content = _without_gaps(content)
     own = {path: _own_line(known[path], labels) for path in known}
     named = files_named(content, sorted(known))
     unnamed = [path for path in known if path not in named and path.casefold() != _NO_MEMORY]
     missing = sorted(unnamed, key=lambda path: (-worth[path], path))
     there = {line.rstrip("\r\n") for line in lines_in(content)}
     lesser = sorted(
-        (path for path in named if own[path] in there), key=lambda path: (worth[path], path)
+        (path for path in named if own[path] in there and path in ours),
+        key=lambda path: (worth[path], path),
     )
     rows = LOADED_LINES - len(lines_in(content))
     room = LOADED_BYTES - len(content)
@@ -191,6 +188,19 @@ def _filled(
         hook = short_hook(path, title, _in_short(memory), suffix=label)
         content = with_pointer(content, path, title, hook, section=memory.type or "")
     return content, sorted({*unnamed, *given_up} - {*added})
+
+
+def _without_gaps(content: bytes) -> bytes:
+    """An index of too many lines without the empty ones between headings and items, which show nothing;
+    as it is where that is not enough."""
+    if len(lines := lines_in(content)) <= LOADED_LINES:
+        return content
+    kept: list[str] = []
+    for number, line in enumerate(lines):
+        near = (kept[-1:], lines[number + 1 : number + 2])
+        if line.strip() or not all(one and _LISTED.match(one[0]) for one in near):
+            kept.append(line)
+    return joined_lines(kept) if len(kept) <= LOADED_LINES else content
 
 
 def _own_line(memory: Memory, labels: Mapping[str, str]) -> str:

@@ -12,7 +12,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime
-from functools import lru_cache, partial
+from functools import partial
 from itertools import accumulate, chain, pairwise
 from typing import Any, NamedTuple, TypeVar
 
@@ -30,7 +30,6 @@ from lamina.text.claims import (
     speaks_of_an_end,
     statements,
 )
-from lamina.text.dates import find_dates, with_absolute_dates
 from lamina.text.wording import content_stems
 
 
@@ -365,67 +364,6 @@ def said_on(memory: Memory) -> date | None:
         return date.fromisoformat(memory.extra.get("said", "")[:10])
     except ValueError:
         return None
-
-
-@lru_cache(maxsize=1024)
-def dated(text: str, said: date | None) -> str:
-    """A text with its relative dates written out, but for those in code: each from the day that its
-    paragraph, its item or what stands above it begins with, else from `said`, else not at all."""
-    section: date | None = None
-    item: tuple[int, date | None] = (0, None)  # how far the last dated item is set in, and its day
-    parts: list[str] = []
-    for paragraph in _PARAGRAPH.findall(text):
-        inset = len(paragraph) - len(paragraph.lstrip())
-        own, end = _own_day(paragraph)
-        if paragraph.startswith(("#", "```", "~~~")):
-            if paragraph.startswith("#"):
-                section, item = own, (0, None)
-            parts.append(paragraph)
-            continue
-        if own is not None or inset <= item[0]:
-            item = (inset, own)
-        day = own or item[1] or section
-        if day is not None:
-            absolute = with_absolute_dates(paragraph, day, bare=False, start=end, most_days=_FAR)
-        else:
-            absolute = with_absolute_dates(paragraph, said, bare=False) if said else paragraph
-        parts.append(absolute)
-    return text if text == (whole := "".join(parts)) else whole
-
-
-_PARAGRAPH = re.compile(
-    r"(?:```|~~~)[^\0]*?(?:\n(?:```|~~~)[^\n]*|\Z)\n*|#[^\n]*\n*"
-    r"|[^\n]+(?:\n(?![ \t]*(?:[-*+#>|]|\d+[.)]|```|~~~|\n))[^\n]+)*\n*|\n+"
-)
-_HEAD = frozenset(
-    """on as of am vom stand status update updated note noted notes session log entry aktualisiert
-    notiz""".split()  # noqa: SIM905 - a word list
-)
-_TOLD = frozenset(
-    """said told met wrote asked agreed decided reported noted announced sagte schrieb meldete
-    beschlossen""".split()  # noqa: SIM905 - a word list
-)
-_AND = ("to", "and", "bis", "und", "至", "到")  # between two days
-_FAR = 90  # days from its anchor within which a day without a year is sure
-
-
-def _own_day(paragraph: str) -> tuple[date | None, int]:
-    """The day on which a paragraph says that it was written, and where that ends: a complete date at
-    its head, behind nothing but such words as "update", or the only one, on which somebody spoke."""
-    if "20" not in paragraph:
-        return None, 0
-    found = find_dates(paragraph, date(2000, 1, 1), complete=True)
-    days = [hit for hit in found if hit.complete]
-    if not days:
-        return None, 0
-    first = days[0]
-    before = re.findall(r"[^\W\d_]+", paragraph[: first.start].casefold())
-    behind = paragraph[first.end : first.end + 12].lstrip()
-    others = [behind.lstrip("-–—/&, "), *(behind.removeprefix(word).lstrip() for word in _AND)]
-    if any(other != behind and other[:1].isdigit() for other in others):
-        return None, 0  # more than one day
-    told = before[-1:] in (["on"], ["am"]) and not _TOLD.isdisjoint(before) and len(days) == 1
-    return (first.day, first.end) if told or _HEAD.issuperset(before) else (None, 0)
 
 
 def text_of(memory: Memory) -> str:

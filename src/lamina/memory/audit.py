@@ -39,7 +39,7 @@ from lamina.memory.topics import age_days, is_binary, read_topic
 from lamina.ports import MemoryStore
 from lamina.secrets import Rules, secrets_in
 from lamina.text import wording
-from lamina.text.claims import fenced_blocks
+from lamina.text.claims import fenced_blocks, files_named_in, superseding
 from lamina.text.likeness import alike_pairs, quarrels, told_sentences
 from lamina.text.lists import Listed
 
@@ -113,6 +113,7 @@ class _Heard(NamedTuple):
     size: int
     links: Sequence[str]
     replaces: Sequence[str]  # names of memories
+    replaced_by: str  # what the memory itself says took its place
     files: Sequence[str]  # of the project
 
 
@@ -126,8 +127,6 @@ class _Ear:
     def __call__(self, memory: Memory) -> _Heard:
         stems = wording.content_stems(f"{memory.description}\n{memory.body}")
         body = memory.body
-        folded = body.casefold()
-        says = any(word in folded for word in ("supersedes", "replaces", "ersetzt"))
         return _Heard(
             replace(memory, body=""),
             array("I", map(self._numbers.__getitem__, stems)),
@@ -137,8 +136,8 @@ class _Ear:
             body.count("\n") + 1,
             len(body.encode("utf-8", "replace")),
             tuple(dict.fromkeys(_WIKI_LINK.findall(_prose(body)))) if "[[" in body else (),
-            tuple(_SUPERSEDES.findall(body)) if says else (),
-            _files_named_in(memory),
+            *superseding(body),
+            files_named_in(f"{memory.description}\n{memory.body}"),
         )
 
 
@@ -153,8 +152,6 @@ _OLD = 180  # days
 _PLACEHOLDERS = Listed("audit.placeholders")
 _SMALL_TALK = Listed("audit.small_talk")
 _WIKI_LINK = re.compile(r"\[\[([\w ./-]+)(?:\|[^]\n]*)?\]\]")
-_NAMED_FILE = re.compile(r"`([\w.-]+(?:/[\w.-]+)+\.\w+)`")
-_SUPERSEDES = re.compile(r"(?i)\b(?:supersedes|replaces|ersetzt)\W+([\w./-]+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -381,6 +378,8 @@ def _superseded(heard: Iterable[_Heard], resolve: Resolve) -> dict[str, str]:
         for key in ("superseded_by", "metadata.superseded_by"):
             if by := memory.extra.get(key, ""):
                 found[memory.path] = f"{by} supersedes it"
+        if (by := resolve(one.replaced_by)) and by != memory.path:
+            found.setdefault(memory.path, f"{by} supersedes it")
         for name in one.replaces:
             if (old := resolve(name)) and old != memory.path:
                 found.setdefault(old, f"{memory.path} says that it supersedes it")
@@ -389,11 +388,7 @@ def _superseded(heard: Iterable[_Heard], resolve: Resolve) -> dict[str, str]:
 
 def missing_files(memory: Memory, exists: Callable[[str], bool]) -> list[str]:
     """Files that a memory names in folders of the project, and that are not there any more."""
-    return _missing(_files_named_in(memory), exists)
-
-
-def _files_named_in(memory: Memory) -> Sequence[str]:
-    return tuple(dict.fromkeys(_NAMED_FILE.findall(f"{memory.description}\n{memory.body}")))
+    return _missing(files_named_in(f"{memory.description}\n{memory.body}"), exists)
 
 
 def _missing(named: Iterable[str], exists: Callable[[str], bool]) -> list[str]:

@@ -30,9 +30,9 @@ from lamina.memory.merging import laid_out, merge_memory
 from lamina.memory.naming import file_name, title_of, why_misnamed
 from lamina.memory.topics import brought_to, edit_topic, read_topic, topic_of
 from lamina.secrets import Rules, Secrets, scan, secrets_in
-from lamina.text.dates import with_absolute_dates
 from lamina.text.own_words import on_one_line
 from lamina.text.wording import fold, sentences
+from lamina.text.written_dates import with_absolute_dates
 
 if TYPE_CHECKING:
     from lamina.memory_port import MemoryStore

@@ -7,9 +7,11 @@ every other byte stays. Pure: bytes in, bytes out.
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
+from html import unescape
 from urllib.parse import unquote
 
 from lamina.memories import MEMORY_TYPES, LoadedIndex, Memory, Proposal, as_quoted
@@ -107,6 +109,7 @@ _POINTER = re.compile(
     rf"(?P<before>[ \t]*[-*+][ \t]+\[){_TARGET}(?P<dash>[ \t]*(?:[—–:-]+[ \t]*)?)(?P<hook>[^\r\n]*)"
 )
 _LINK = re.compile(rf"\[{_TARGET}|\[\[(?P<wiki>[^\[\]\n|#]+)[^\[\]\n]*\]\]")
+_BARE_TARGET = re.compile(r"\]\((?:\./)?([\w-]+)\)")  # a link without an ending
 _HEADING = re.compile(r"#{1,6}[ \t]+(.*?)[ \t#]*\r?\n?\Z")
 
 
@@ -212,24 +215,25 @@ def files_named(content: bytes, paths: Sequence[str]) -> set[str]:
     """Those of these files that an index names: by a link, by file name in the text, or, with all that
     lies in it, as a folder."""
     resolve = resolver(paths)
-    text = unquote(content.decode("utf-8", "replace"))
+    text = _composed(unquote(content.decode("utf-8", "replace")))
     words = set(re.findall(r"[\w./-]+", text))
     ends = {word.rsplit("/", 1)[-1] for word in words if word.endswith(".md")}
     folders = {word.removeprefix("./").rsplit("/", 1)[0] for word in words if "/" in word}
     own = {resolve(link.file) for link in links_of(content)}
+    own |= {resolve(f"{bare}.md") for bare in _BARE_TARGET.findall(text)}
     listed = {folder for folder in folders if not any(p.startswith(f"{folder}/") for p in own)}
     return {
         path
         for path in paths
         if path in own
-        or path.rsplit("/", 1)[-1] in ends
+        or _composed(path.rsplit("/", 1)[-1]) in ends
         or ("/" in path and path.rsplit("/", 1)[0] in listed)
     }
 
 
 def _keys(path: str) -> list[str]:
     """By which a file is known, the surest first."""
-    whole = path.strip().removesuffix(".md").casefold()
+    whole = _composed(path).strip().removesuffix(".md").casefold()
     if "-" in whole or " " in whole or "__" in whole:
         whole = re.sub(r"[-_ ]+", "_", whole)
     name = whole.rsplit("/", 1)[-1]
@@ -368,7 +372,7 @@ def _place_for(lines: list[str], is_pointer: list[bool], section: str) -> int:
     for number, line in enumerate(lines):
         if not is_pointer[number] and (heading := _HEADING.match(line)):
             inside = bool(section) and heading.group(1).lower().startswith(section)
-            if inside:
+            if inside and line.startswith("##"):  # "# Project memory" is the title of all
                 section_heading = number
         elif is_pointer[number]:
             last_pointer = number
@@ -413,7 +417,13 @@ def _named(link: str) -> str:
     link = link.strip().split("#", 1)[0]
     while link.startswith("./"):
         link = link[2:]
+    link = unescape(link) if "&" in link else link
     return unquote(link) if "%" in link else link
+
+
+def _composed(text: str) -> str:
+    """In one spelling: some systems write "ü" as two characters, in names too."""
+    return text if text.isascii() else unicodedata.normalize("NFC", text)
 
 
 def _link(file: str) -> str:

@@ -352,3 +352,36 @@ def _only_names(title: str, body: str) -> bool:
     fits = len(title.split()) <= _TITLE and len(title) <= _TITLE_LETTERS
     known = content_stems(title) <= content_stems(body) and not wording.missing_tokens(title, body)
     return fits and known and not find_order(title) and denials(title) == denials(body)
+
+
+# ---- of files, and of texts that took the place of others
+
+_NAMED_FILE = re.compile(r"`([\w.-]+(?:/[\w.-]+)+\.\w+)`")
+_SUPERSEDES = re.compile(r"(?i)\b(?:supersedes|replaces|ersetzt)\W+(?!durch\b)([\w./-]+)")
+_SUPERSEDED, _FILE = Listed("audit.superseded_by"), re.compile(r"[\w./-]*\w")
+_ANYWHERE, _TO_COME = Listed("audit.anywhere"), Listed("audit.to_come")
+
+
+def files_named_in(text: str) -> tuple[str, ...]:
+    """Files of the project that a text says are there."""
+    return tuple(
+        dict.fromkeys(
+            found[1]
+            for found in _NAMED_FILE.finditer(text)
+            if not _ANYWHERE.search(found[1])
+            and not _TO_COME.search(text, max(0, found.start() - 60), found.start())
+        )
+    )
+
+
+def superseding(body: str) -> tuple[tuple[str, ...], str]:
+    """Whose place a text says that it took, and what it says took its own."""
+    folded = body.casefold()
+    if not any(word in folded for word in _REPLACING):
+        return (), ""
+    found = _SUPERSEDED.search(body)
+    name = _FILE.match(body, found.end()) if found else None
+    return tuple(_SUPERSEDES.findall(body)), name[0] if name else ""
+
+
+_REPLACING = ("supersede", "replace", "ersetzt", "remplac", "substituíd")

@@ -389,20 +389,7 @@ def _possible(text: str, *, complete: bool) -> Iterator[_Rule]:
             yield rule
 
 
-_ON = ("on", "by", "until", "till", "before", "since", "from")  # before a month, not before a verb
 _UNTIL, _ALWAYS = Listed("finders.until"), Listed("finders.always")
-_ANNOTATED = re.compile(
-    r"(?:,? [a-z ]{0,4}\d\d?(?:[a-z]{2}|\.))?\s?[(（][^()（）]{0,12}\d{4}-\d\d-\d\d|,? (?:den )?\d\d?\.\d\d?\."
-)
-_QUOTED = re.compile(
-    r"(?m)^[ \t]*>.*$|<!--[^<\n]*-->|(`+)[^\n]*?\1|[\"“”„][^\"“”„\n]*[\"“”]|«[^»\n]*»|[「『][^」』\n]*[」』]"
-    r"|‘[^’\n]*’|(?<!\w)'[^'\n]+'(?!\w)"
-)
-_YEAR_BESIDE = re.compile(r"20\d\d\W{1,3}$")
-_YEAR_BEHIND = re.compile(r"[-–~/. ,(]{0,3}(?:\d{1,2}(?:st|nd|rd|th)?,? )?20\d\d\b")
-_JOINED = tuple("/\\_.-=@#&?~")  # within an address, a path or a name of code
-_ARTICLE = re.compile(r"\b(?:the|den)\b")
-_TO_THIS_DAY = frozenset("until till to through bis like as than".split())  # noqa: SIM905 - a word list
 
 
 def find_dates(text: str, said: date, *, complete: bool = False) -> list[SaidDate]:
@@ -435,66 +422,4 @@ def _recurs(match: re.Match[str]) -> bool:
     text, at = match.string, match.start()
     return bool(
         _ALWAYS.search(text, max(0, at - 120), at) and not _UNTIL.search(text, max(0, at - 12), at)
-    )
-
-
-def with_absolute_dates(
-    text: str, said: date, *, bare: bool = True, start: int = 0, most_days: int = 10_000
-) -> str:
-    """The text with `(YYYY-MM-DD)` behind each date expression from `start` on that lacks it; doing it
-    twice changes nothing. Code is left alone, and what stands in quotation marks is of another day.
-    Without `bare`, a weekday's name is left alone unless "by", "until" or the like stands before it.
-    `most_days`: what would lie further from `said` is not sure.
-    """
-    parts, done = list[str](), 0
-    hits = find_dates(text, said)
-    quoted = [found.span() for found in _QUOTED.finditer(text)]
-    for number, hit in enumerate(hits):
-        habit = hit.bare and not bare and not _UNTIL.search(text, max(0, hit.start - 12), hit.start)
-        if (
-            hit.complete
-            or hit.recurs
-            or habit
-            or hit.start < start
-            or abs((hit.day - said).days) > most_days
-            or _ANNOTATED.match(text, hit.end)
-            or any(first <= hit.start < last for first, last in quoted)
-            or any(_touch(text, hit, one) for one in hits[max(0, number - 2) : number + 3])
-            or _no_day(text, hit)
-        ):
-            continue
-        parts += [text[done : hit.end], f" ({hit.day.isoformat()})"]
-        done = hit.end
-    return "".join((*parts, text[done:]))
-
-
-def _touch(text: str, hit: SaidDate, other: SaidDate) -> bool:
-    """Do they name one day together: "Friday, 2026-03-06", "Apr 2-3 2026", "2026-03-06 (today)",
-    "yesterday (5 May)"? A weekday then says no day of its own: "Friday, the 24th" need not be the next."""
-    ahead = hit.end <= other.start
-    between = text[hit.end : other.start] if ahead else text[other.end : hit.start]
-    if other is hit or len(between) > 6 or any(map(str.isalpha, _ARTICLE.sub("", between))):
-        return False
-    if hit.bare != other.bare and not other.complete:
-        return hit.bare
-    beside = hit.day == other.day or between.lstrip()[:1] in tuple("(,（，")
-    one = ahead or hit.bare or beside or not text[hit.start : hit.end].isalpha()
-    return one and (other.complete or other.day == hit.day)
-
-
-def _no_day(text: str, hit: SaidDate) -> bool:
-    """ "Until today", "today's", "2026, Mar 4", a name, part of an address: it looks like a day."""
-    word, after = text[hit.start : hit.end], text[hit.end : hit.end + 12]
-    before = text[max(0, hit.start - 12) : hit.start]
-    today = word.casefold() in ("today", "heute", "今天")
-    *_, last = ("", *before.casefold().split())
-    named = word[:1].isupper() and before[-1:] == " " and before.rstrip()[-1:].isalpha()
-    return (
-        after.startswith(("'s", "’s", " I Learn", *"/\\_=@&"))
-        or before.endswith(_JOINED)
-        or (after[:1] in tuple(".-") and after[1:2].isalnum())
-        or (today and (last in _TO_THIS_DAY or after[:2].strip()[:1].isdigit()))
-        or (word.startswith(("may ", "march ")) and last not in _ON)  # "may 8 people come?"
-        or (today and (named or before.endswith(("至", "到"))))
-        or (not word.isalpha() and bool(_YEAR_BESIDE.search(before) or _YEAR_BEHIND.match(after)))
     )

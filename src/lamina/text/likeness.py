@@ -42,10 +42,12 @@ _OPPOSITES = (
 )  # fmt: skip
 _OPPOSITE = {a: b for pair in _OPPOSITES for a, b in (pair, pair[::-1])}
 _POLES = frozenset(_OPPOSITE) - _NOT - {"always"}
-_SIGNS = _NOT.union("always every ever please must should now use uses using".split())  # noqa: SIM905 - a word list
+_NUMBERS = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+_SPELT_OUT = {word: str(number) for number, word in enumerate(_NUMBERS, 1)}
+_SIGNS = _NOT.union(_SPELT_OUT, "always every ever please must should now use uses using".split())  # noqa: SIM905
 _TELLING = frozenset(
     """is are was runs run uses use on in at to with via from by lives moved deploys prefers prefer ist sind
-    every after begins starts läuft nutzt mit auf est sur usa é""".split()  # noqa: SIM905 - a word list
+    every after begins starts needs need läuft nutzt mit auf est sur utilise tourne usa é""".split()  # noqa: SIM905
 )
 _SCOPES = frozenset(  # two sentences that differ in one of these speak of two things
     """production prod staging dev development local test tests testing ci preview sandbox windows linux macos
@@ -59,39 +61,36 @@ _WORN = frozenset(  # words of titles that say nothing of the matter
     work claud workflow""".split()  # noqa: SIM905 - a word list
 )
 _NO_MATTER = _WORN.union(_DAYS, _MONTHS)
+_TIMES = frozenset({"before", "after", "vor", "nach"})  # at the head: "Before the move …"
 _RULES = frozenset("always never use avoid dont do must prefer immer nie niemals".split())  # noqa: SIM905 - a word list
 _UNITS = frozenset(
-    """% ms s sec seconds second min minutes minute h hours hour days day weeks week months month years year kb
+    """% k ms s sec seconds second min minutes minute h hours hour days day weeks week months month years year kb
     mb gb tb px em rem eur usd am pm uhr sekunden minuten stunden tage wochen
     monate""".split()  # noqa: SIM905 - a word list
 )
 _LIMITS = frozenset(
-    "max min limit limited most least maximum minimum every exactly threshold".split()  # noqa: SIM905 - a word list
+    """max min limit limited most least maximum minimum every exactly threshold""".split()  # noqa: SIM905 - a word list
 )
+_SPELT = re.compile(rf"(?i)\b(?:{'|'.join(_SPELT_OUT)})\b")
 _ASIDE = re.compile(r"\((?:was|war|previously|updated|vorher)[^()]*\)|\[\[[^\]]*\]\]|\]\([^)]*\)")
 _LABELLED = re.compile(r"#\d+|\b[A-Za-z]+-\d[\w-]*|\b[A-Z]+\d+\b|\b[A-HJ-Z]\b(?!['’])")
 _DEFINITE = re.compile(r"(?i)(?:the|our|my|der|die|das) [^\W\d_]+ (?:is|are|ist|sind) \S+\W*\Z")
 _KEYED = re.compile(r"[^:]{0,30}:(?=[\s*])")
 _COUNTED = re.compile(r"\A\W*((?:[^\W\d_]+ ){0,2}[^\W\d_]{3,} \d+[a-z]?)(?![\w.,:%]*\d)(?=\W)")
+_NAMED = re.compile(  # "topic 3 is …" speaks of a topic, wherever in the sentence
+    r"\b([^\W\d_]{3,} \d+[a-z]?)(?= (?:is|are|was|were|has|have|runs?|uses?|needs?|ist|sind|hat|est|é)\b)"
+)
 _NUMBERED = frozenset("port version limit timeout".split())  # noqa: SIM905 - a word list
 _VALUE = re.compile(r"(?<![\w.~–/-])(\d[\d.,:]*)(?:[ -]?(%|[^\W\d_]+))?(?![\w~–/-])")
 _PLACE = re.compile(r"https?://\S+|[~.]?/?[\w.-]+(?:/[\w.-]+)+|`[^`]+`")
 _DATE = re.compile(r"\d{4}-\d\d-\d\d|\b\d+/\d+\b")
 _TOKEN = re.compile(r"[^\s,;.!?()]+(?:\.[^\s,;.!?()]+)*")
+_ENTRY = re.compile(r"[-*+#|>]|\d+[.)] ")
 _WRAPPED = re.compile(r"(?<=[^\s.!?:;。])\n(?=[^\W\d]|[`(\"])")
 _INSTEAD = ("instead of", "rather than", "anstatt", "statt")
-_POINTING = (
-    "[[",
-    "http",
-    "related",
-    "see ",
-    "why",
-    "siehe",
-    "verwandt",
-    "voir",
-    "link",
-    "status",
-    "source",
+_POINTING = (*"[[ http related why siehe verwandt voir link status source".split(), "see ")  # noqa: SIM905
+_REFUSED = re.compile(
+    r"\b(?:not|never|nicht|nie|kein\w*|jamais|pas|nunca) (?:(?:from|on|in|to|with|the) )*`?(\w+)"
 )
 _COMPARED = re.compile(r"(\w+) (?:over|to|than|instead of|before|after|statt|als|vor|nach) (\w+)")
 
@@ -117,9 +116,7 @@ def contradictions(
     """(path, other path, reason) of two memories that can't both be right, once a pair, from (path,
     head, text) of each of so many. Only sentences about the same thing are held against each other: nearly the
     same words, in the same scope, that differ in a sign, an opposite or a single value."""
-    known: dict[
-        int, Sequence[str]
-    ] = {}  # by the text's hash: the texts themselves are not held on to
+    known: dict[int, Sequence[str]] = {}  # by hash: the texts themselves are not held on to
     told: list[tuple[str, str, Sequence[str]]] = []
     for path, head, text in texts:
         if (mark := hash(text)) not in known:
@@ -204,7 +201,8 @@ def _clearly_about_the_same(one: _Said, other: _Said) -> bool:
     """A few words in common are about the same thing only where the files are, too."""
     mine, theirs = _apart(one, other)
     enough = _ENOUGH if mine or theirs else _ENOUGH - 1
-    return len({*one.about}.intersection(other.about)) >= enough
+    named = [_values_of(said.text).get("place", frozenset[str]()) for said in (one, other)]
+    return len({*one.about} & {*other.about}) + len(named[0] & named[1]) >= enough
 
 
 def _apart(one: _Said, other: _Said) -> tuple[set[str], set[str]]:
@@ -243,6 +241,9 @@ def _turned(one: _Said, other: _Said, apart: int, shared: int) -> str:
         return f"{min(mine)} / {min(theirs)}" if both and apart <= 1 else ""
     around = {(less, more) for more, less in _COMPARED.findall(one.text.casefold())}
     turned = around.intersection(_COMPARED.findall(other.text.casefold()))
+    if not turned and not apart:
+        mine, theirs = ({*_REFUSED.findall(said.text.casefold())} for said in (one, other))
+        turned = mine and theirs and not mine & theirs
     return "the other way round" if turned else ""
 
 
@@ -283,6 +284,10 @@ def _stripped(sentence: str) -> tuple[str, str, set[str]]:
     if counted and counted[1].split()[-2].casefold() not in _NUMBERED:
         labels.add(counted[1].casefold())
         bare = bare[counted.end(1) :]
+    for found in _NAMED.findall(bare):
+        if found.split()[0].casefold() not in _NUMBERED:
+            labels.add(found.casefold())
+            bare = bare.replace(found, " ", 1)
     return plain, bare, labels
 
 
@@ -306,7 +311,9 @@ def _taken_apart(sentence: str) -> _Said:
         about=_about(words),
         no=len(words & _NOT) % 2 == 1,
         poles=_kept(words & _POLES),
-        where=_kept(words & _SCOPES | frozenset(_DATE.findall(sentence)) | _opening(bare)),
+        where=_kept(
+            words & _SCOPES | {*_DATE.findall(sentence), *_TIMES & {*wording.words(bare[:12])[:1]}}
+        ),
         labels=_kept(frozenset(labels)),
         keyed=bool(_KEYED.match(sentence)),
         rule=not words.isdisjoint(_RULES) or bool(_DEFINITE.match(sentence)),
@@ -327,22 +334,19 @@ def _values_of(sentence: str) -> Mapping[str, frozenset[str]]:
     words = _plain_words(bare)
     values = {
         "number": frozenset(_values(bare)),
-        "day": words.intersection(_DAYS),
+        "day": frozenset(_DAYS).intersection(word.removesuffix("s") for word in words),
         "month": words.intersection(_MONTHS) - {"may"},
         "place": frozenset(filter(_is_place, _PLACE.findall(plain))),
     }
     return {kind: found for kind, found in values.items() if found}
 
 
-def _opening(sentence: str) -> frozenset[str]:
-    """ "Before the move …" and "After the move …" speak of two times."""
-    return frozenset(wording.words(sentence[:12])[:1]) & {"before", "after", "vor", "nach"}
-
-
 def _values(text: str) -> Iterator[str]:
     """Numbers with their unit. How many of a thing there are changes and is no quarrel, unless the
     sentence sets a limit."""
     limit = not _LIMITS.isdisjoint(wording.words(text))
+    if limit:
+        text = _SPELT.sub(lambda found: _SPELT_OUT[found[0].casefold()], text)
     for number, unit in _VALUE.findall(text):
         word = unit.casefold()
         if word in _UNITS:
@@ -416,8 +420,7 @@ def restated(sentences: Sequence[str], least: float = _RESTATED) -> Iterator[tup
         yield first, second, left == right and not tells_apart(one, other)
 
 
-def _letters(text: str) -> set[str]:
-    """Letters that stand alone as names do: "shop A"."""
+def _letters(text: str) -> set[str]:  # that stand alone as names do: "shop A"
     return {letter.casefold() for letter in re.findall(r"\b[A-HJ-Z]\b(?!['’])", text)}
 
 
@@ -425,8 +428,12 @@ def _sentences(text: str) -> Iterator[str]:
     """Whole sentences: lines that were wrapped become one again, and what only heads or points is none."""
     for paragraph in text.split("\n\n"):  # one by one: most readers want the first few sentences
         joined = _WRAPPED.sub(" ", paragraph)
+        dated = False  # what follows a date in its paragraph was so on that day
         for start, end in spans(joined, semicolons=True):
             sentence = joined[start:end].strip()
+            if dated and not _ENTRY.match(sentence):
+                continue
+            dated = bool(_DATE.search(sentence[:40]))
             bare = sentence.strip(" \t-*#>|")
             if not 8 <= len(bare) <= 300 or "|" in bare or sentence.startswith("#"):
                 continue

@@ -15,7 +15,7 @@ from itertools import chain
 from lamina.errors import MemoryStoreError
 from lamina.local.consolidator import ConsolidationPlan
 from lamina.local.standing import THE_USERS, Fate, Moved, Standing, all_said
-from lamina.local.working_set import dated, stamp
+from lamina.local.working_set import stamp
 from lamina.memories import QUOTED, Commit, Evidence, Memory, Proposal, Verdict
 from lamina.memory import (
     HEAD_BYTES,
@@ -36,6 +36,7 @@ from lamina.memory import (
 from lamina.ports import MemoryHistory, MemoryStore
 from lamina.text.claims import judge, same_words, statements
 from lamina.text.wording import fold
+from lamina.text.written_dates import dated
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from lamina.errors import Conflict, InboxFull, LaminaError, MemoryStoreError
 from lamina.layers.dream.judge import After, Authors, GateFindings, Judge, MemorySnapshot
 from lamina.local.consolidator import ConsolidationPlan, consolidate, quarrels
 from lamina.local.standing import Fate
-from lamina.local.working_set import dated, said_on
+from lamina.local.working_set import said_on
 from lamina.memories import Change, Note, Proposal, Verdict
 from lamina.memory import (
     INDEX,
@@ -31,6 +31,7 @@ from lamina.memory import (
 from lamina.ports import MemoryStore
 from lamina.recall.memory_index import USES_FILE, load_uses, unused
 from lamina.secrets import Rules, redact, secrets_in
+from lamina.text.written_dates import dated
 
 _LABEL = re.compile(r"\s*\(source: [^()]*\)$")
 _TRIES = 50

@@ -286,8 +286,10 @@ class DreamRun:
     def _nothing(self, step: DreamStep) -> DreamResult:
         if self._apply:
             self._lock.succeeded(self._state.deps.clock.now())
-        text = "Nothing was changed." if step.problems else "Nothing to do: memory is in order."
-        return DreamResult("nothing", text, by=self._by, problems=step.problems)
+        text = "Nothing to do: memory is in order."
+        if step.problems or step.doubtful:
+            text = "Nothing was changed."
+        return DreamResult("nothing", text, step, by=self._by, problems=step.problems)
 
     # ---- saying so
 

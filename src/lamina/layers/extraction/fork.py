@@ -256,7 +256,7 @@ class NewWords:
     ) -> bytes:
         """A fact with its relative dates written out, from the day of the words it rests on. What
         stood there before was said on another day, and the user's own words stay as they are."""
-        from lamina.local.working_set import dated
+        from lamina.text.written_dates import dated
 
         memory, cited = read_topic(path, content), {one.entry for one in evidence}
         days = [at.date() for one in self.entries if one["uuid"] in cited and (at := said_at(one))]
