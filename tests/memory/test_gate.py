@@ -856,6 +856,17 @@ def test_who_writes_decides_what_becomes_of_a_secret() -> None:
         assert GITHUB not in f"{verdict.reason} {verdict.warnings}"
 
 
+@pytest.mark.parametrize(("writer", "decision"), [("extraction", "inbox"), ("agent", "refuse")])
+def test_what_only_the_quote_shows_to_be_a_secret_is_one(writer: Writer, decision: str) -> None:
+    said = "the root password of the build host is Quarz-Tapir-58"
+    wanted = proposal(said, type="project", writer=writer, description="A value", body="The value is Quarz-Tapir-58.")  # fmt: skip
+    verdict = decide(wanted, ledger([("typed", said)]))
+    assert verdict.decision == decision
+    assert "Quarz" not in f"{verdict.reason} {verdict.warnings}"
+    fine = proposal(said, type="project", writer=writer, description="The build host", body="The build host has a root password.")  # fmt: skip
+    assert decide(fine, ledger([("typed", said)])).decision == "accept"
+
+
 @pytest.mark.parametrize("writer", ["user", "agent"])
 def test_no_file_is_named_by_a_secret_even_by_who_insists(writer: Writer) -> None:
     path = f"reference_{GITHUB.lower()[:30]}.md"

@@ -346,13 +346,17 @@ def leaks_in(text: str, where: str, rules: Rules | None) -> list[Leak]:
     ]
 
 
-def leaks_of(proposal: Proposal, rules: Rules | None) -> list[Leak]:
-    """All that its parts hold."""
-    return [
-        leak
-        for part, text in _parts(proposal).items()
-        for leak in leaks_in(text, f"the {part} of {proposal.path}", rules)
-    ]
+def leaks_of(proposal: Proposal, rules: Rules | None, known: Secrets) -> list[Leak]:
+    """All that its parts hold, also of what only the words that it rests on show to be a secret."""
+    leaks: list[Leak] = []
+    for part, text in _parts(proposal).items():
+        where = f"the {part} of {proposal.path}"
+        leaks += leaks_in(text, where, rules)
+        found = {leak.value for leak in leaks}
+        for value, rule in known.among(text):
+            if not any(value in one for one in found):
+                leaks.append(Leak(where, text.count("\n", 0, text.index(value)) + 1, rule, value))
+    return leaks
 
 
 def new_leaks(leaks: Sequence[Leak], before: Memory | None) -> list[Leak]:

@@ -144,7 +144,7 @@ def decide(proposal: Proposal, context: GateContext) -> Verdict:
     if not hide:
         return _decided(proposal, context)
     named = context.known.get(proposal.path) is None and hide.named_by(proposal.path)
-    leaks = leaks_of(proposal, context.secret_rules)
+    leaks = leaks_of(proposal, context.secret_rules, hide)
     verdict = _decided(proposal, context, leaks, named=named)
     warnings = [hide.mask(one) for one in verdict.warnings]
     return dataclasses.replace(verdict, reason=hide.mask(verdict.reason), warnings=warnings)

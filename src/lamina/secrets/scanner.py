@@ -267,6 +267,14 @@ class Secrets:
         """Those that do not stand in this text already."""
         return Secrets({value: rule for value, rule in self._found.items() if value not in text})
 
+    def among(self, text: str) -> list[tuple[str, str]]:
+        """Those that stand in a text as words of their own, each with its rule."""
+        return [
+            (value, rule)
+            for value, rule in self._found.items()
+            if value in text and re.search(rf"(?<!\w){re.escape(value)}(?!\w)", text)
+        ]
+
     def mask(self, text: str, blank: str = BLANK) -> str:
         """The text with the name of a rule in the place of each secret, and of each part of one that
         is long enough to give it away."""
