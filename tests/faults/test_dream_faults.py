@@ -328,7 +328,7 @@ def test_a_disk_that_fills_up_in_the_middle_leaves_all_or_nothing(
         many = "\n".join([fact] * (30 if number == 5 else 1))
         for name, words in (("a", "Marta knows."), ("b", "Ivo knows.")):
             path = memory / f"hall_{number}{name}.md"
-            head = f"---\nname: Hall {number}{name}\ndescription: hall {number}\ntype: project\n---\n\n"
+            head = f"---\nname: Hall {number}\ndescription: hall {number}\ntype: project\n---\n\n"
             path.write_text(f"{head}{many}\n\n{words}\n")
     saved = {path.name: path.read_bytes() for path in memory.iterdir()}
     mounted = subprocess.run(
