@@ -82,8 +82,7 @@ def repaired(
             old = (before or {}).get(memory.path, memory)
             lines[link.line - 1] = _followed(lines[link.line - 1], link, old, memory, labels)
     worth = {path: uses.get(path, 0) - (path in in_vain) for path in known}
-    own = {path for path in known if not by_hand(path)}
-    text, left_out = _filled(joined_lines(lines), known, labels, worth, own)
+    text, left_out = _filled(joined_lines(lines), known, labels, worth, by_hand)
     return TidyIndex(text.decode("utf-8", "surrogateescape"), tuple(astray), tuple(left_out))
 
 
@@ -145,11 +144,11 @@ def _filled(
     known: Mapping[str, Memory],
     labels: Mapping[str, str],
     worth: Mapping[str, int],
-    ours: Collection[str],
+    by_hand: Callable[[str], bool],
 ) -> tuple[bytes, list[str]]:
     """With pointers that were missing, as many as the loader shows: the used first. Lines that this
-    module made give way to those of more use; a line of somebody's own, or to one of the memories
-    that are not `ours`, never does."""
+    module made give way to those of more use; a line of somebody's own, or to a memory that they wrote
+    `by_hand`, never does."""
     content = _without_gaps(content)
     own = {path: _own_line(known[path], labels) for path in known}
     named = files_named(content, sorted(known))
@@ -157,7 +156,7 @@ def _filled(
     missing = sorted(unnamed, key=lambda path: (-worth[path], path))
     there = {line.rstrip("\r\n") for line in lines_in(content)}
     lesser = sorted(
-        (path for path in named if own[path] in there and path in ours),
+        (path for path in named if own[path] in there and not by_hand(path)),
         key=lambda path: (worth[path], path),
     )
     rows = LOADED_LINES - len(lines_in(content))

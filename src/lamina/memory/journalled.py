@@ -210,7 +210,9 @@ class JournalledFiles:
     def _called(self, path: str) -> Memory | None:
         """The memory of this name, in upper or lower case; the gate says what is wrong with a name."""
         for spelled in (path, *self._known.but(path, None).spellings(path)):
-            with suppress(MemoryStoreError):  # of one that is not there nobody asks for names like it
+            with suppress(
+                MemoryStoreError
+            ):  # of one that is not there nobody asks for names like it
                 if self.files.stat(spelled) is not None:
                     return self.read(spelled)
         return None
