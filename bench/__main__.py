@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 import os
+import re
 import sys
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from bench.figures import OUT
 HERE = Path(__file__).parent
 # Names that differ from their module: a module must not hide one of the standard library.
 MODULES = {"secrets": "secret_scan"}
+_HEAD = ["| figure | value | goal | | peers |", "|---|---|---|---|---|"]
 LEFT_OUT = {"__init__", "__main__", "figures"}
 
 
@@ -30,20 +32,26 @@ def run(name: str) -> int:
 
 
 def write_results() -> None:
-    """bench/RESULTS.md: the figures of the last runs, then the notes in bench/results/."""
-    lines = ["# Results", "", "Made by `make bench`. Bad results stay in.", ""]
+    """bench/RESULTS.md with the figures of the last runs in their sections. What people wrote there stays; a new
+    section begins with the notes of its benchmark in bench/results/."""
+    file = HERE / "RESULTS.md"
+    said = (
+        file.read_text()
+        if file.exists()
+        else "# Results\n\nMade by `make bench`. Bad results stay in.\n\n"
+    )
     for name in names():
         path = OUT / f"{name}.json"
         if path.exists():
             value = json.loads(path.read_text())
-            lines += [f"## {name} (at {value['commit']})", ""]
-            lines += ["| figure | value | goal | | peers |", "|---|---|---|---|---|"]
-            lines += [_row(figure) for figure in value["figures"]]
-            lines.append("")
-        notes = HERE / "results" / f"{name}.md"
-        if notes.exists():
-            lines += [notes.read_text().strip(), ""]
-    (HERE / "RESULTS.md").write_text("\n".join(lines))
+            table = [f"## {name} (at {value['commit']})", "", *_HEAD, *map(_row, value["figures"])]
+            there = re.compile(rf"^## {name} \(.*\n\n(?:\|.*\n)+", re.MULTILINE)
+            notes = HERE / "results" / f"{name}.md"
+            if there.search(said):
+                said = there.sub(lambda _, new=table: "\n".join([*new, ""]), said, count=1)
+            else:
+                said += "\n".join([*table, "", notes.read_text() if notes.exists() else "", ""])
+    file.write_text(said)
 
 
 def _row(figure: dict) -> str:
