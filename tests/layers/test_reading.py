@@ -307,6 +307,21 @@ def test_of_a_long_talk_the_nearest_is_shown_and_a_little_of_all_that_was_typed(
 
 
 @pytest.mark.spec("L5.6")
+def test_words_of_one_session_are_shown_in_one_talk() -> None:
+    talk: Any = [("typed", "Never pay."), ("assistant", "Noted."), ("typed", "Always haggle.")]
+    context = GateContext(
+        origin_text=lambda _, entry: talk[int(entry) : int(entry) + 1],
+        before=lambda _, entry: talk[: int(entry)],
+        whole=lambda _: talk,
+    )
+    quotes = (Evidence("Never pay.", "s", "0"), Evidence("Always haggle.", "s", "2"))
+    asked = question(a_memory(evidence=quotes), context.record)
+    assert asked.startswith(
+        '<talk>\n>> person: "Never pay."\nassistant: "Noted."\n>> person: "Always haggle."\n</talk>'
+    )
+
+
+@pytest.mark.spec("L5.6")
 def test_of_a_long_memory_the_new_lines_are_shown() -> None:
     old = "\n".join(f"Old line {n} of the file." for n in range(2_000))
     memory, record = told_after([])

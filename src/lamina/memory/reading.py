@@ -8,7 +8,7 @@ can only object, so what talks it into something lets nothing in. Pure.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import cast
 
 from lamina.memories import Proposal
@@ -21,7 +21,7 @@ Files = Iterable[tuple[str, str]]  # by path, what they say
 _ROOM, _LEAST, _LONGEST_MEMORY, _LONGEST_WHY = 24_000, 60, 25_000, 200
 _SPEAKERS = {"typed": 6_000, "system": 6_000, "assistant": 4_000}  # who matters most comes first
 _OTHERS = 1_500
-_MOST = 8  # places; what rests on more was put together
+_MOST = 8  # sessions; what rests on more was put together
 _UNREAD = "a reader of it came to no verdict"
 
 
@@ -29,12 +29,11 @@ def question(proposal: Proposal, record: Record, before: str = "", files: Files 
     """The talk around the words that a memory rests on, the `files` that it is put together from, and
     the memory; "" if it rests on neither. What its file said `before` came from elsewhere and is no new
     claim."""
-    places: dict[tuple[str, str], str] = {}
+    sessions: dict[str, dict[str, None]] = {}
     for one in proposal.evidence:
-        session = one.session or proposal.session
-        places.setdefault((session, one.entry), "")
-    asked = [*places][:_MOST]
-    shown = [_place(record, *place, _ROOM // len(asked)) for place in asked]
+        sessions.setdefault(one.session or proposal.session, {})[one.entry] = None
+    asked = [*sessions.items()][:_MOST]
+    shown = [_talk(record, *one, _ROOM // len(asked)) for one in asked]
     talk = "\n\n[elsewhere]\n\n".join(filter(None, shown))
     stood = "\n".join(f"{path}: {_quoted(said, _LONGEST_MEMORY)}" for path, said in files)
     if not (talk or stood):
@@ -70,12 +69,16 @@ def objection(answer: str) -> str:
     return f"read in its place it may not be meant so: {why[:_LONGEST_WHY]}"
 
 
-def _place(record: Record, session: str, entry: str, room: int) -> str:
-    own, before = record.origin_text(session, entry), record.before(session, entry)
-    if not own:
+def _talk(record: Record, session: str, entries: Iterable[str], room: int) -> str:
+    """What was said in a session, with the turns marked that the memory rests on."""
+    mine, whole = set[int](), record.whole(session)
+    blocks: Blocks = ()
+    for entry in entries:
+        own, before = record.origin_text(session, entry), record.before(session, entry)
+        mine.update(range(len(before), len(before) + len(own)))
+        blocks = max(blocks, [*before, *own, *whole[len(before) + len(own) :]], key=len)
+    if not mine:
         return ""
-    blocks = [*before, *own, *record.whole(session)[len(before) + len(own) :]]
-    mine = range(len(before), len(before) + len(own))
     lines: list[str] = []
     for n, letters in enumerate(_letters(blocks, mine, room)):
         if letters:
@@ -85,11 +88,11 @@ def _place(record: Record, session: str, entry: str, room: int) -> str:
     return "\n".join(lines)
 
 
-def _letters(blocks: Blocks, mine: range, room: int) -> list[int]:
+def _letters(blocks: Blocks, mine: Collection[int], room: int) -> list[int]:
     """How much of each turn is shown: a little of all that was typed, then as much as there is room for, by who
     speaks and the nearest first."""
     typed = [n for n, (origin, _) in enumerate(blocks) if origin == "typed"]
-    near = sorted(range(len(blocks)), key=lambda n: abs(n - mine[0]))
+    near = sorted(range(len(blocks)), key=lambda n: min(abs(n - one) for one in mine))
     most, shown = room // 2 // _LEAST, [0] * len(blocks)
     first = typed if len(typed) <= most else typed[: most // 2]
     for n in [*first, *[n for n in near if blocks[n][0] == "typed"][: most // 2]]:
