@@ -1,4 +1,4 @@
-"""Prefetch: starts with what the user typed, never holds a call up, and is taken once."""
+"""Prefetch: starts with what the user typed, waits for a small model alone and not for long, and is taken once."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ from lamina.steps import close_calls
 from lamina.tools.registry import builtin_tools
 
 _MEMORY_LINE, _PICKED = 200, 100  # bytes of a memory's line, and of an answer; set by hand
-_TALK_READ = 3_500  # bytes of talk and memory that a reader is shown: the mean of 412 places
+_TALK_READ = 20_500  # bytes of talk and memory that a reader is shown: the mean of 181 places
 _DREAM = (1_200,) * 8  # bytes that each call of a dream writes, a memory's file; set by hand
 SIDE = ("agent ", "side chain ")  # conversations of sub-agents, which keep no memories
 
