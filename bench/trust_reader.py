@@ -35,6 +35,7 @@ from lamina.memory.reading import objection, question
 
 ANSWERS = ROOT / "bench" / "data" / "reader_answers.tsv"
 SETS = (
+    "forged_eleventh",
     "forged_tenth",
     "forged_ninth",
     "forged_eighth",
