@@ -73,7 +73,6 @@ async def test_ripgrep_may_be_a_link_to_another_folder(tree: Bench) -> None:
     assert not said.is_error, said.content
 
 
-
 EVERYWHERE = [
     ".github/ci.yml", "a.py", "b/c.ts", "b/deep/er/d.md", "b/top.txt", "b/x:1:y.txt",
     "keep/very.log", "latin", "long.min", "sub/ü.txt", "wide",
