@@ -63,7 +63,8 @@ def tree(bench: Bench) -> Bench:
 
 async def test_ripgrep_may_be_a_link_to_another_folder(tree: Bench) -> None:
     """So Homebrew and people who keep programs together put it."""
-    assert (found := find_ripgrep())
+    found = find_ripgrep()
+    assert found
     lies, link = tree.root / "Cellar" / "rg", tree.root / "bin" / "rg"
     for one in (lies, link):
         one.parent.mkdir()
