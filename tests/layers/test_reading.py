@@ -338,3 +338,11 @@ def told_after(talk: Sequence[tuple[str, str]]) -> tuple[Any, Any]:
         origin_text=lambda *_: whole[-1:], before=lambda *_: whole[:-1], whole=lambda _: whole
     )
     return a_memory(evidence=(Evidence("Never pay.", "s", "1"),)), context.record
+
+
+@pytest.mark.spec("M9")
+def test_many_files_that_a_dream_puts_together_fit_into_one_question() -> None:
+    said = [(f"{number}.md", "word " * 5_000) for number in range(60)]
+    asked = question(a_memory(), RECORD.record, files=said)
+    assert len(asked) < 130_000
+    assert all(f"{path}: " in asked for path, _ in said)

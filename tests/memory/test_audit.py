@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from lamina.memories import Memory
 from lamina.memory.audit import KINDS, Audit, audit, plan_fixes
 from lamina.memory.topics import read_topic
+from lamina.text.claims import superseding
 from lamina.text.likeness import alike_pairs
 
 pytestmark = pytest.mark.spec("M12")
@@ -304,3 +305,11 @@ def test_a_memory_that_says_what_took_its_place_is_stale(word: str) -> None:
     new = memory("auth.md", "Tokens that rotate.", description="new")
     found = look(old, new)
     assert [one.path for one in found.faults if one.kind == "stale"] == ["auth_old.md"]
+
+
+@pytest.mark.spec("M12")
+def test_lines_of_signs_above_what_replaces_a_memory_take_no_time() -> None:
+    start = time.process_time()
+    assert superseding("replaces old.md\n" + "\n---- " * 20_000)[1] == ""
+    assert superseding("text\n\n> **Status: superseded by** [new](new.md)")[1] == "new"
+    assert time.process_time() - start < 2

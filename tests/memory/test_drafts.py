@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from lamina.local.extractor import extract
-from lamina.memories import Evidence, Proposal
-from lamina.memory.drafts import in_their_words
+from lamina.memories import Evidence, Memory, Proposal
+from lamina.memory.drafts import going_on, in_their_words
 from lamina.memory.file_store import FileStore
 from lamina.memory.gate import GateContext
 from lamina.memory.naming import title_of
@@ -130,3 +130,17 @@ def test_a_misnamed_file_of_the_team_is_not_filed_elsewhere(tmp_path: Path) -> N
 )
 def test_no_verb_moves_out_of_what_is_no_plain_clause(kept: str) -> None:
     assert main_clause(kept, "merk dir, dass") == ""
+
+
+@pytest.mark.spec("L5.9", "M9")
+def test_what_is_added_to_a_hand_written_file_keeps_its_own_lines_and_code() -> None:
+    more = "Steps:\n\n- tag it\n- push it\n\n```sh\nmake deploy   X=1\n    undo\n```"
+    known = Memory("deploys.md", "Deploys", "How", "user", "Deploys run on Friday.", {})
+    said = f"{known.body} Never on Monday.\n\n{more}"
+    added = going_on(
+        Proposal(known.path, "Deploys", "", "user", said, writer="user", session=""),
+        known,
+        lambda _: True,
+    )
+    assert added
+    assert added.body == f"{known.body}\nNever on Monday.\n\n{more}"

@@ -299,3 +299,11 @@ def test_frontmatter_that_others_read_in_another_way_is_told(head: str) -> None:
 )
 def test_plain_frontmatter_is_clear(content: str) -> None:
     assert why_ambiguous(content.encode()) == ""
+
+
+@pytest.mark.parametrize("body", ["one\ntwo", "one\r\ntwo\n\xe4", "\none\ntwo"])
+def test_a_line_that_is_added_brings_no_blank_line_with_it(body: str) -> None:
+    content = f"---\nname: n\n---\n{body}\n".encode("latin-1")
+    there = read_topic("a.md", content).body
+    assert edit_topic(content, body=there) == content
+    assert edit_topic(content, body=f"{there}\nthree").startswith(content)

@@ -366,3 +366,17 @@ def test_a_line_from_outside_that_comes_back_is_nobodys_word(store: FileStore, w
     assert "Oslo" in said
     assert "review" not in said
     assert "review" not in store.admission.vouched(path)
+
+
+@pytest.mark.spec("M8")
+def test_lines_that_were_moved_outside_are_the_users_again_after_an_undo(store: FileStore) -> None:
+    store.write(a_memory("a.md", body="Deploys run on Friday."))
+    file = store.directory / "a.md"
+    typed = file.read_bytes()
+    file.write_bytes(typed.replace(b"\n\nDeploys", b"\nDeploys") + b"\n\nelse\n")
+    store.catch_up()
+    store.history.undo(next(store.history.log("a.md")).id)
+    store.catch_up()
+    assert file.read_bytes() == typed
+    lines = blame(store.journal.history.versions("a.md"))
+    assert {one.commit.writer for one in lines} == {"user"}

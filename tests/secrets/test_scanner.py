@@ -182,6 +182,7 @@ def test_a_secret_by_name_or_form_is_found(text: str) -> None:
         "Das WLAN heißt Lerche5G, den Schlüssel gibt es am Empfang.",
         "La clave primaria es id_cliente2",
         "mysql -u root -p orders",
+        "Serial number: 2024-0001-0002",
         "",
     ],
 )

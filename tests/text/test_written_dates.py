@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import time
+from datetime import date
+
 import pytest
 
 from lamina.text.written_dates import dated
@@ -41,3 +44,12 @@ def test_a_word_counts_from_the_day_of_its_own_entry(text: str, written: str) ->
 def test_counts_code_and_entries_of_an_unsure_day_get_no_date(text: str) -> None:
     whole = f"## 2026-07-14\n{text}\n"
     assert dated(whole, None) == whole
+
+
+@pytest.mark.spec("L6.6")
+@pytest.mark.parametrize("mark", ["`", "«a", "‘a", "「a"])
+def test_marks_that_nothing_closes_take_no_time(mark: str) -> None:
+    text = "tomorrow " + mark * 25_000
+    start = time.process_time()
+    assert "2026-07-15" in dated(text, date(2026, 7, 14))
+    assert time.process_time() - start < 2

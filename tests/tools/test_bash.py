@@ -207,7 +207,7 @@ NO_KEYS = """
 PATH HOME LANG LC_ALL USER SHELL TERM TZ PWD OLDPWD SSH_AUTH_SOCK SSH_AGENT_PID SSH_ASKPASS
 GIT_ASKPASS XAUTHORITY DBUS_SESSION_BUS_ADDRESS AWS_PROFILE AWS_REGION VIRTUAL_ENV PYTHONPATH
 TOKENIZERS_PARALLELISM MAX_TOKENS KEYBOARD_LAYOUT MONKEY COMPASS_URL PATTERN HTTPS_PROXY CI EDITOR
-PASSENGER_COUNT DATABASE_URL GOPATH AUTHOR
+PASSENGER_COUNT DATABASE_URL GOPATH AUTHOR PW_TEST_HTML_REPORT_OPEN
 """
 
 
@@ -225,6 +225,7 @@ def test_an_address_with_a_password_is_a_key_but_for_this_machine_and_proxies() 
         "DATABASE_URL": "postgres://app:Fig-Leaf7@db.corp.example:5432/x",
         "PIP_INDEX_URL": "https://ci:s3cret@pypi.corp.example/simple",
         "REDIS_URL": "redis://:s3cret@cache:6379",
+        "IRC_URL": "irc://anna:s3cret@localhost.chat.example",
         "TEST_DATABASE_URL": "postgres://app:app@localhost:5432/test",
         "https_proxy": "http://anna:s3cret@proxy:8080",
         "HOMEPAGE": "https://acme.org/a:b@c",

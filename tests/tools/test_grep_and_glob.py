@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -58,6 +59,19 @@ def tree(bench: Bench) -> Bench:
     (bench.project / "link").symlink_to("a.py")
     (bench.root / "outside.txt").write_text("needle outside\n")
     return bench
+
+
+async def test_ripgrep_may_be_a_link_to_another_folder(tree: Bench) -> None:
+    """So Homebrew and people who keep programs together put it."""
+    found = find_ripgrep()
+    assert found
+    lies, link = tree.root / "Cellar" / "rg", tree.root / "bin" / "rg"
+    for one in (lies, link):
+        one.parent.mkdir()
+    shutil.copy2(found, lies)
+    link.symlink_to(lies)
+    said = await Toolbox([Grep(str(link))]).run("Grep", {"pattern": "needle"}, tree.context)
+    assert not said.is_error, said.content
 
 
 EVERYWHERE = [

@@ -265,7 +265,7 @@ _SAFETY = (
     Setting("bash.timeout", 120.0, "Seconds after which a shell command is stopped, unless the call says otherwise.",
             "set", least=1, most=86_400),
     Setting("bash.environment", [], "Variables that shell commands get although their names look like keys of other "
-            "services: GITHUB_TOKEN, or AWS_*.", adds_up=True),
+            "services, or they hold an address with a password: GITHUB_TOKEN, DATABASE_URL or AWS_*.", adds_up=True),
     Setting("bash.max_timeout", 600.0, "The most that a call may ask for.", least=1, most=86_400),
     Setting("hooks", {}, "Commands run at events: [[hooks.PreToolUse]] with command, match (tools, a regular "
             "expression), timeout (seconds).", adds_up=True, check=hooks),

@@ -27,6 +27,7 @@ def blame(versions: Sequence[tuple[Commit, bytes | None]]) -> list[BlamedLine]:
     lines: list[str] = []
     owners: list[Commit] = []
     before: dict[str, Commit] = {}  # every line that ever stood there
+    whole: dict[bytes | None, list[Commit]] = {}  # … and every version
     for commit, content in versions:
         new = _text(content).splitlines()
         back = "Undoes" in commit.marks or commit.subject.startswith(RESTORES)
@@ -34,6 +35,9 @@ def blame(versions: Sequence[tuple[Commit, bytes | None]]) -> list[BlamedLine]:
         for tag, start, end, first, last in opcodes(lines, new):
             if tag == "equal":
                 whose[first:last] = owners[start:end]
+        if back:  # what was moved meanwhile is not its mover's
+            whose = whole.get(content, whose)
+        whole[content] = whose
         lines, owners = new, whose
         before.update(zip(lines, owners, strict=True))
     return [

@@ -30,8 +30,9 @@ from lamina.memory.merging import laid_out, merge_memory
 from lamina.memory.naming import file_name, title_of, why_misnamed
 from lamina.memory.topics import brought_to, edit_topic, read_topic, topic_of
 from lamina.secrets import Rules, Secrets, scan, secrets_in
+from lamina.text.claims import fenced_blocks
 from lamina.text.own_words import on_one_line
-from lamina.text.wording import fold, sentences
+from lamina.text.wording import fold, sentences, spans
 from lamina.text.written_dates import with_absolute_dates
 
 if TYPE_CHECKING:
@@ -91,7 +92,7 @@ def going_on(
         return None
     if not by_hand(existing.path):
         return proposal
-    new = " ".join(one for one in sentences(proposal.body) if _statement(one) not in known)
+    new = _beyond(known, proposal.body)
     if new and proposal.writer != "user":
         return None
     return dataclasses.replace(
@@ -101,6 +102,19 @@ def going_on(
         body=laid_out(existing.body, f"{existing.body}\n{new}"),
         extra={},
     )
+
+
+def _beyond(known: Collection[str], body: str) -> str:
+    """What a text says beyond these statements, laid out as it is there; a block of code stays whole."""
+    kept: list[str] = []
+    done = 0
+    for block in (*fenced_blocks(body), ""):
+        text = body[done : body.index(block, done) if block else len(body)]
+        done += len(text) + len(block)
+        pieces = (text[start:end] for start, end in spans(text, semicolons=False))
+        kept += (one for one in pieces if not one.strip() or _statement(one.strip()) not in known)
+        kept += [block] if any(one not in known for one in _statements(block)) else []
+    return "".join(kept).strip()
 
 
 def _statements(text: str) -> set[str]:

@@ -19,6 +19,7 @@ Files = Iterable[tuple[str, str]]  # by path, what they say
 # Letters that are shown: of all the talk, of each turn by who speaks (a frame may stand in the middle of
 # a long one), of each that the person typed at the least, of the memory, of the reason.
 _ROOM, _LEAST, _LONGEST_MEMORY, _LONGEST_WHY = 24_000, 60, 25_000, 200
+_ALL_FILES = 100_000  # what the model could not take in would be read by nobody
 _SPEAKERS = {"typed": 6_000, "system": 6_000, "assistant": 4_000}  # who matters most comes first
 _OTHERS = 1_500
 _MOST = 8  # sessions; what rests on more was put together
@@ -35,7 +36,9 @@ def question(proposal: Proposal, record: Record, before: str = "", files: Files 
     asked = [*sessions.items()][:_MOST]
     shown = [_talk(record, *one, _ROOM // len(asked)) for one in asked]
     talk = "\n\n[elsewhere]\n\n".join(filter(None, shown))
-    stood = "\n".join(f"{path}: {_quoted(said, _LONGEST_MEMORY)}" for path, said in files)
+    every = [*files]
+    each = min(_LONGEST_MEMORY, _ALL_FILES // (len(every) or 1))
+    stood = "\n".join(f"{path}: {_quoted(said, each)}" for path, said in every)
     if not (talk or stood):
         return ""
     memory = (

@@ -389,7 +389,7 @@ def _comment_of(inline: str) -> str:
 
 def _with_body(parts: _Parts, body: str | None, end: str, *, fresh: bool) -> str:
     old = _unix(parts.body)
-    if body is None or _unix(body).strip("\n") == old.strip("\n"):
+    if body is None or _unix(body).strip("\n") in (old.strip("\n"), _clean(old).strip("\n")):
         return f"{end}{parts.body}" if fresh and parts.body[:1] not in ("\r", "\n") else parts.body
     leading = parts.body[: len(parts.body) - len(parts.body.lstrip("\r\n"))]
     trailing = parts.body[len(parts.body.rstrip("\r\n")) :] or end
@@ -399,7 +399,7 @@ def _with_body(parts: _Parts, body: str | None, end: str, *, fresh: bool) -> str
         text = as_they_stood(parts.body.strip("\r\n"), text, end, _clean)
     else:
         text = text.replace("\n", end)
-    if not leading and (parts.head or fresh):
+    if not leading and (fresh or (parts.head and not parts.body)):
         leading = end
     return f"{leading}{text}{trailing if text else ''}"
 

@@ -130,6 +130,7 @@ _FLAG_KEYS = (
     "oc ", "redis-cli", "login", "log-in",
     "credentials", "zugang", "identifiants", "acceso",
 )  # fmt: skip
+_GROUPS = r"[^\n:=]{0,20}[:=][ ]?((?:[A-Z0-9]{4,6}-){2,9}[A-Z0-9]{4,6})(?:[^\w-]|$)"
 # What only needs a word that says what it is: pattern, what is looked for first, its look.
 _NAMED: dict[str, tuple[str, tuple[str, ...], Value]] = {
     "network-key": (
@@ -182,10 +183,11 @@ _NAMED: dict[str, tuple[str, tuple[str, ...], Value]] = {
         r"(?:^|[^\w-])((?:[A-Z0-9]{5}-){4}[A-Z0-9]{5})(?:[^\w-]|$)", ("-",), "coded",
     ),
     "recovery-key": (
-        (r"(?i:licen[cs]e|lizenz|serial|recovery|activation|product)[^\n:=]{0,20}[:=][ ]?"
-        r"((?:[A-Z0-9]{4,6}-){2,9}[A-Z0-9]{4,6})(?:[^\w-]|$)"),
-        ("licen", "lizenz", "serial", "recovery", "activation", "product"), "coded",
+        r"(?i:licen[cs]e|lizenz|recovery|activation)" + _GROUPS,
+        ("licen", "lizenz", "recovery", "activation"), "coded",
     ),
+    # Of digits alone, that is the number of a device or an order.
+    "serial-key": (r"(?i:serial|product)" + _GROUPS, ("serial", "product"), "mixed"),
 }  # fmt: skip
 
 

@@ -18,9 +18,9 @@ _UNTIL = Listed("finders.until")
 _ANNOTATED = re.compile(
     r"(?:,? [a-z ]{0,4}\d\d?(?:[a-z]{2}|\.))?\s?[(（][^()（）]{0,12}\d{4}-\d\d-\d\d|,? (?:den )?\d\d?\.\d\d?\."
 )
-_QUOTED = re.compile(
-    r"(?m)^[ \t]*>.*$|<!--[^<\n]*-->|(`+)[^\n]*?\1|[\"“”„][^\"“”„\n]*[\"“”]|«[^»\n]*»|[「『][^」』\n]*[」』]"
-    r"|‘[^’\n]*’|(?<!\w)'[^'\n]+'(?!\w)"
+_QUOTED = re.compile(  # in bounds, where the closing mark may never come
+    r"(?m)^[ \t]*>.*$|<!--[^<\n]*-->|(?<!`)(`{1,3})(?!`)[^\n]*?(?<!`)\1(?!`)|[\"“”„][^\"“”„\n]*[\"“”]"
+    r"|«[^»\n]{0,999}»|[「『][^」』\n]{0,999}[」』]|‘[^’\n]{0,999}’|(?<!\w)'[^'\n]+'(?!\w)"
 )
 _YEAR_BESIDE = re.compile(r"20\d\d\W{1,3}$")
 _YEAR_BEHIND = re.compile(r"[-–~/. ,(]{0,3}(?:\d{1,2}(?:st|nd|rd|th)?,? )?20\d\d\b")

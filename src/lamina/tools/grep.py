@@ -150,7 +150,8 @@ class _Place:
         """All that ripgrep has to read. It opens by name what it has listed, so a link that takes a
         file's place just then would lead it out; the kernel keeps it in."""
         above = [folder / name for folder in self.base.parents for name in IGNORE_FILES]
-        return [self.cwd, *above, *programs(os.path.dirname(ripgrep)), *map(Path, LIBRARIES)]
+        lies = [os.path.dirname(one) for one in (ripgrep, os.path.realpath(ripgrep))]
+        return [self.cwd, *above, *programs(os.pathsep.join(lies)), *map(Path, LIBRARIES)]
 
     def name(self, path: bytes) -> str:
         below = os.fsdecode(path).removeprefix("./")

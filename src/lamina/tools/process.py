@@ -444,13 +444,16 @@ OWN_PREFIX = "LAMINA_"
 # (SSH_AUTH_SOCK), nor PWD alone, which is a directory.
 _HOLDS_A_KEY = re.compile(
     r"(?:^|_)(?:[A-Z0-9]*(?:TOKEN|SECRETS?|PASSWORD|PASSWD|PASSPHRASE|CREDENTIALS?|APIKEY)"
-    r"|(?:ACCESS|PRIVATE|SECRET)?KEYS?|PASS|PW|PAT|SK|JWT|BEARER|COOKIES?|DSN|WEBHOOK)(?:_|$)"
-    r"|_(?:AUTH|PWD|CONNECTION_?STRING|AUTH_CONFIG|SERVICE_ACCOUNT(?:_JSON)?)$|^SERVICE_ACCOUNT",
+    r"|(?:ACCESS|PRIVATE|SECRET)?KEYS?|PASS|PAT|JWT|BEARER|COOKIES?|DSN|WEBHOOK)(?:_|$)"
+    r"|(?:^|_)(?:PW|SK)$|^SERVICE_ACCOUNT"
+    r"|_(?:AUTH|PWD|CONNECTION_?STRING|AUTH_CONFIG|SERVICE_ACCOUNT(?:_JSON)?)$",
     re.IGNORECASE,
 )
 
 # An address with a password in it, but for those of this machine and of proxies, which commands need.
-_WITH_PASSWORD = re.compile(r"://[^\s/:@]*:[^\s/@]+@(?!localhost|127\.|\[::1\])")
+_WITH_PASSWORD = re.compile(
+    r"://[^\s/:@]*:[^\s/@]+@(?!(?:localhost|127[\d.]*|\[::1\])(?:[:/?#\s]|$))"
+)
 
 
 def for_commands(environ: Mapping[str, str], passed: Iterable[str] = ()) -> dict[str, str]:

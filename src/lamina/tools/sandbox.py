@@ -148,7 +148,7 @@ class Sandbox:
 LIBRARIES = ("/usr", "/bin", "/lib", "/lib32", "/lib64", "/libx32", "/nix", "/etc/ld.so.cache")
 _SYSTEM = (*LIBRARIES, "/sbin", "/etc", "/opt", "/snap", "/proc", "/sys", "/dev")
 _BESIDE_PROGRAMS = (
-    "lib", "lib64", "libexec", "include", "share", "versions", "toolchains", "pyvenv.cfg",
+    "lib", "lib64", "libexec", "include", "share", "versions", "toolchains", "Cellar", "pyvenv.cfg",
 )  # fmt: skip
 # Of `share` in a person's home, where keyrings, mail and histories lie too.
 _TOOLS_OWN = (
