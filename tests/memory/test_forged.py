@@ -188,3 +188,15 @@ def test_no_heading_of_the_index_takes_back_what_stands_below_it(heading: str) -
     fine = ("Deploys", "Workflow", "My rules and preferences\n\n### Feedback")
     for above, decision in ((heading, "inbox"), *((one, "accept") for one in fine)):
         assert decide_index(line, f"## {above}\n{line}", "agent", context).decision == decision
+
+
+def test_a_minus_in_the_index_is_no_dash() -> None:
+    said = "5 degrees is the most that the cold room may have."
+    there = Memory("a.md", "Cold room", said.rstrip("."), "feedback", said)
+    context = GateContext(memories=[there])
+    for hook, decision in (
+        (f" -{said}", "inbox"),
+        (f" - {said}", "accept"),
+        (f" — {said}", "accept"),
+    ):
+        assert decide_index("", f"- [Cold room](a.md){hook}", "agent", context).decision == decision

@@ -184,6 +184,12 @@ def test_a_secret_by_name_or_form_is_found(text: str) -> None:
         "mysql -u root -p orders",
         "Serial number: 2024-0001-0002",
         "",
+        "Pin is 2048 chars wide",
+        "lock combination 1-2-3 in tests",
+        "password changed to argon2id",
+        "token changed to jwt-rs256",
+        "login as bob / carol2024 team",
+        "Zugangsdaten liegen im Vault / 1Password.",
     ],
 )
 def test_what_people_write_in_the_place_of_secrets_is_let_through(text: str) -> None:

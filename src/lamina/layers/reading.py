@@ -17,7 +17,7 @@ from lamina.state import State
 
 LAYER = "reading"
 _SECONDS = 20.0
-_MOST_TOKENS = 100
+_MOST_TOKENS = 300  # an answer that is cut off is none
 _VERDICT: Json = {
     "type": "object",
     "properties": {"meant": {"type": "boolean"}, "why": {"type": "string"}},

@@ -108,6 +108,8 @@ _PUBLIC = (
     r"(?i)^[\w-]*(?:signature|hash|sum|sha|md5|digest|id|etag|integrity|commit|rev|nonce|cursor"
     r"|version|src|href|url|data|path|file|branch|func|class|slug|anchor|name|public_?key|fingerprint)s?\W"
 )
+# How passwords are kept, not one.
+_ALGORITHM = r"(?i)[ ](?:argon2\w*|bcrypt|scrypt|pbkdf2\S*|jwt\S*|[hr]s(?:256|512)|oauth\S*|sha-?\d+|md5|passkeys?)\W*$"
 # What only says where a secret is, or of what kind.
 _NAMES_ONE = (
     r"(?i)[\w ](?:name|arn|path|ref|file|url|uri|type|format|length|version|algorithm"
@@ -122,7 +124,7 @@ _FLAG = (
     r"|\b(?:env|arg|setx|setenv) \w*(?:pass(?:word|wd)?|pwd|secret|token|key) |\buser(?:name)?[ :]{1,2}\S{2,40} pass "
     r"|\bcurl\b[^\n|;]{0,200}? (?:-u|--user)[ =][\"']?[\w.@+-]{1,60}:"
     rf"|(?:{_PASSWORDS}) (?:(?:to|auf|in|a|en) )?[„“«]?"
-    r"|\b(?:log-?ins?|credentials|zugangsdaten|zugang|identifiants|acceso)\b[^\n/]{0,40}? [\w.@+-]{2,60} / )"
+    r"|\b(?:log-?ins?|credentials|zugangsdaten|zugang|identifiants|acceso)\b[^\n/:]{0,30}(?:[:：]|\b(?:are|sind|lauten?t?|son)\b)[ ]?[\w.@+-]{2,60} / )"
     r"[\"'`]?"
 )
 _FLAG_KEYS = (
@@ -166,7 +168,8 @@ _NAMED: dict[str, tuple[str, tuple[str, ...], Value]] = {
         r"|PUK[ ]?[:=：]|(?i:\b(?:door|alarm|gate|safe|access) code|türcode|zugangscode|digicode"
         r"|code (?:d['’]accès|de (?:la )?porte)|código de acceso)"
         r"\b[^\n.;:=0-9]{0,40}?(?:[:=：]|\b(?:is|ist|lautet|est|es)))"
-        r"[ ]([0-9]{4,8}[#*A-F]?)(?:[^\w.-]|\.(?:\s|$)|$)"),
+        # At the end of what is said: what goes on has a unit ("2048 chars"), or counts something.
+        r"[ ]([0-9]{4,8}[#*A-F]?)(?:[,;)\"'”»]|[.!](?:\s|$)|[ \t]*$)"),
         ("pin", "puk", "code", "código"), "any",
     ),
     "pin-cjk": (
@@ -176,7 +179,7 @@ _NAMED: dict[str, tuple[str, tuple[str, ...], Value]] = {
     "combination": (
         (r"(?i:\b(?:safe|lock|vault|locker|tresor)\b|schloss)[^\n]{0,20}"
         r"(?i:combination|combo|code|kombination)[^\n0-9]{0,12}"
-        r"((?:[0-9]{1,3}[ -]{1,3}){2,5}[0-9]{1,3})(?:[^\w-]|$)"),
+        r"([0-9]{2}(?:[ -]{1,3}[0-9]{1,3}){2,5})(?:[^\w-]|$)"),
         ("combination", "combo", "code", "kombination"), "any",
     ),
     "product-key": (
@@ -267,7 +270,7 @@ def _by_name() -> Iterator[Rule]:
     ):
         yield Rule(
             kind, pattern, keys, folded=True, group=1, entropy=least, value="chosen",
-            allowed=Allowed(match=(_NAMES_ONE,)),
+            allowed=Allowed(match=(_NAMES_ONE, _ALGORITHM)),
         )  # fmt: skip
     for kind, (pattern, keys, value) in _NAMED.items():
         yield Rule(
