@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import gc
 import re
 import sys
 import tempfile
@@ -19,7 +20,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from types import CodeType, FrameType
-from typing import Any
+from typing import Any, cast
 from unittest.mock import patch
 
 import anyio
@@ -438,11 +439,13 @@ class Watch:
 
     @contextlib.contextmanager
     def watching(self) -> Iterator[None]:
+        gc.disable()  # what an earlier session left is closed when it is collected
         self._on = True
         try:
             yield
         finally:
             self._on = False
+            gc.enable()
 
     def files(self) -> set[str]:
         entered = {c.co_filename for c in self._codes if c.co_name != "<module>"}
@@ -463,6 +466,8 @@ def walk(model: Callable[[], Any], warm: str, words: str, **wishes: Any) -> tupl
             with watch.watching():
                 await session.ask(prompt)
                 await session.drain()
+                if (memory := cast("Any", session.state.deps.memory)) is not None:
+                    memory.journal.settle()  # else the history's own thread is seen where it is quick enough
 
     with tempfile.TemporaryDirectory() as place:
         anyio.run(story, Path(place) / "warm", warm, Watch())

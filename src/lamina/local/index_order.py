@@ -31,7 +31,7 @@ from lamina.memory import (
 from lamina.text.claims import headings, statements
 from lamina.text.wording import content_stems
 
-_LISTED = re.compile(r"\s*(?:[-*+]|\d+[.)]|#+)\s")
+_LISTED = re.compile(r"\s*(?:[-*+#]+|\d+[.)])\s")
 _NO_MEMORY = "readme.md"  # for whoever looks into the folder
 
 

@@ -109,7 +109,7 @@ _PUBLIC = (
     r"|version|src|href|url|data|path|file|branch|func|class|slug|anchor|name|public_?key|fingerprint)s?\W"
 )
 # How passwords are kept, not one.
-_ALGORITHM = r"(?i)[ ](?:argon2\w*|bcrypt|scrypt|pbkdf2\S*|jwt\S*|[hr]s(?:256|512)|oauth\S*|sha-?\d+|md5|passkeys?)\W*$"
+_ALGORITHM = r"(?i)[ ](?:argon2|[bs]crypt|pbkdf2|jwt|[hr]s\d|oauth|sha-?\d|md5|passkey)\S*$"
 # What only says where a secret is, or of what kind.
 _NAMES_ONE = (
     r"(?i)[\w ](?:name|arn|path|ref|file|url|uri|type|format|length|version|algorithm"
@@ -124,7 +124,8 @@ _FLAG = (
     r"|\b(?:env|arg|setx|setenv) \w*(?:pass(?:word|wd)?|pwd|secret|token|key) |\buser(?:name)?[ :]{1,2}\S{2,40} pass "
     r"|\bcurl\b[^\n|;]{0,200}? (?:-u|--user)[ =][\"']?[\w.@+-]{1,60}:"
     rf"|(?:{_PASSWORDS}) (?:(?:to|auf|in|a|en) )?[„“«]?"
-    r"|\b(?:log-?ins?|credentials|zugangsdaten|zugang|identifiants|acceso)\b[^\n/:]{0,30}(?:[:：]|\b(?:are|sind|lauten?t?|son)\b)[ ]?[\w.@+-]{2,60} / )"
+    r"|\b(?:log-?ins?|credentials|zugang|identifiants|acceso)[^\n/:]{0,30}"
+    r"(?:[:：]|\b(?:are|sind|lauten?t?|son)\b)[ ]?[\w.@+-]{2,60} / )"
     r"[\"'`]?"
 )
 _FLAG_KEYS = (
