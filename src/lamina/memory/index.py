@@ -106,8 +106,8 @@ _TARGET = (
     r"\((?P<open><?)(?P<file>[^()<>\n]*(?:\([^()<>\n]*\)[^()<>\n]*)*)>?\)"
 )
 _POINTER = re.compile(
-    rf"(?P<before>[ \t]*[-*+][ \t]+\[){_TARGET}"
-    r"(?P<dash>[ \t]*(?:[—–:]+[ \t]*|-+[ \t]+)?)(?P<hook>[^\r\n]*)"
+    rf"(?P<lead>[ \t]*[-*+][ \t]+\[){_TARGET}"
+    r"(?P<dash>[ \t]*(?:[—–:]+|-+[ \t])?[ \t]*)(?P<hook>[^\r\n]*)"
 )
 _LINK = re.compile(rf"\[{_TARGET}|\[\[(?P<wiki>[^\[\]\n|#]+)[^\[\]\n]*\]\]")
 _BARE_TARGET = re.compile(r"\]\((?:\./)?([\w-]+)\)")  # a link without an ending

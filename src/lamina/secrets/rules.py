@@ -109,7 +109,7 @@ _PUBLIC = (
     r"|version|src|href|url|data|path|file|branch|func|class|slug|anchor|name|public_?key|fingerprint)s?\W"
 )
 # How passwords are kept, not one.
-_ALGORITHM = r"(?i)[ ](?:argon2|[bs]crypt|pbkdf2|jwt|[hr]s\d|oauth|sha-?\d|md5|passkey)\S*$"
+_ALGORITHM = r"(?i)[ ](?:argon2|[bs]crypt|pbkdf2|jwt|[hr]s\d|oauth|sha-?\d|md5)\S*$"
 # What only says where a secret is, or of what kind.
 _NAMES_ONE = (
     r"(?i)[\w ](?:name|arn|path|ref|file|url|uri|type|format|length|version|algorithm"

@@ -357,7 +357,7 @@ def _only_names(title: str, body: str) -> bool:
 # ---- of files, and of texts that took the place of others
 
 _NAMED_FILE = re.compile(r"`([\w.-]+(?:/[\w.-]+)+\.\w+)`")
-_SUPERSEDES = re.compile(r"(?i)\b(?:supersedes|replaces|ersetzt)\W+(?!durch\b)([\w./-]+)")
+_SUPERSEDES = re.compile(r"(?i)\b(?:supersedes|replaces|ersetzt)\W+(?!durch)([\w./-]+)")
 _SUPERSEDED, _FILE = Listed("audit.superseded_by"), re.compile(r"[\w./-]*\w")
 _ANYWHERE, _TO_COME = Listed("audit.anywhere"), Listed("audit.to_come")
 
