@@ -363,7 +363,7 @@ def _changed(line: str, match: re.Match[str], title: str, hook: str) -> str:
     dash = match["dash"] if match["dash"].strip() or not hook else " — "
     target = line[match.end("title") : match.start("dash")]
     tail = line[match.start("hook") + len(old_hook) :]
-    return f"{match['before']}{new_title}{target}{dash}{hook or old_hook}{tail}"
+    return f"{match['lead']}{new_title}{target}{dash}{hook or old_hook}{tail}"
 
 
 def _place_for(lines: list[str], is_pointer: list[bool], section: str) -> int:
