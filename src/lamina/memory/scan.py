@@ -452,7 +452,7 @@ def _blob_ids(files: Beneath, scanner: Scanner, present: dict[str, Found]) -> di
                 # Of one that was written just now the time may stay as it is when it changes again: it is
                 # compared once more, but known, so that it is missed if it goes.
                 settled = found.mtime_ns < now - TICK_NS
-                fresh.append((path, *(key if settled else (0, *key[1:])), ids[path]))
+                fresh.append((path, key[0] if settled else 0, *key[1:], ids[path]))
     gone = recorded.keys() - {path for path, found in present.items() if found.size <= LARGEST}
     if fresh or gone:
         with contextlib.suppress(IndexBroken):
