@@ -20,6 +20,7 @@ from lamina.held import Held
 from lamina.memory_port import MemoryHistory as MemoryHistory  # noqa: PLC0414 - others take it from here
 from lamina.memory_port import MemoryStore as MemoryStore  # noqa: PLC0414 - others take it from here
 from lamina.memory_port import Stamp as Stamp  # noqa: PLC0414 - others take it from here
+from lamina.memory_port import Stamps as Stamps  # noqa: PLC0414
 from lamina.messages import Block, Json, Purpose, Request, Response, Usage
 from lamina.messages import HookName as HookName  # noqa: PLC0414 - others take it from here
 
