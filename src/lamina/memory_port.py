@@ -2,19 +2,9 @@
 
 from __future__ import annotations
 
-from array import array
-from collections.abc import (
-    Callable,
-    ItemsView,
-    Iterable,
-    Iterator,
-    KeysView,
-    Mapping,
-    Sequence,
-)
-from itertools import chain
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, Self, TypeAlias
+from typing import TYPE_CHECKING, Protocol, Self
 
 from lamina.errors import GateRefused
 from lamina.memories import (
@@ -32,62 +22,13 @@ from lamina.memories import (
     Outcome,
     Parted,
     Proposal,
+    Stamp,
     Verdict,
     Writer,
 )
 
 if TYPE_CHECKING:
     from lamina.secrets import Rules
-
-Stamp: TypeAlias = tuple[int, int, int]  # differs between two states of a file: mtime, size, inode
-
-
-class Stamps(Mapping[str, Stamp]):
-    """The stamps of a directory as it was listed, names and numbers apart, so that they are compared
-    with another list's in one step; no stamp is an object of its own until somebody asks for one."""
-
-    def __init__(self, names: Sequence[str], numbers: array[int]) -> None:
-        self.numbers = numbers  # three for each name
-        self._names = names
-        self._known: dict[str, Stamp] | None = None
-
-    @classmethod
-    def of(cls, known: Mapping[str, Stamp]) -> Stamps:
-        return cls([*known], array("q", chain.from_iterable(known.values())))
-
-    @classmethod
-    def read(cls, joined: bytes, numbers: bytes) -> Stamps:
-        """What `joined` and `numbers` gave."""
-        names = joined.decode().split("\0") if joined else []
-        return cls(names, array("q", numbers))
-
-    def joined(self) -> bytes:
-        return "\0".join(self._names).encode()
-
-    def _all(self) -> dict[str, Stamp]:
-        if self._known is None:
-            numbers = iter(self.numbers)
-            threes = zip(numbers, numbers, numbers, strict=True)
-            self._known = dict(zip(self._names, threes, strict=True))
-        return self._known
-
-    def __getitem__(self, path: str) -> Stamp:
-        return self._all()[path]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._names)
-
-    def __len__(self) -> int:
-        return len(self._names)
-
-    def __contains__(self, path: object) -> bool:
-        return path in self._all()
-
-    def keys(self) -> KeysView[str]:
-        return self._all().keys()
-
-    def items(self) -> ItemsView[str, Stamp]:
-        return self._all().items()
 
 
 class MemoryStore(Protocol):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.examples import examples
@@ -13,6 +13,9 @@ from tests.examples import examples
 from lamina.recall import CONFIDENT
 from lamina.recall.index_files import load, save
 from lamina.recall.turns import Turn, TurnIndex
+
+if TYPE_CHECKING:
+    import pytest
 
 
 def day(text: str) -> float:

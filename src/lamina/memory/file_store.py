@@ -30,13 +30,13 @@ from lamina.memories import (
     Outcome,
     Parted,
     Proposal,
+    Stamps,
     Verdict,
     Writer,
 )
 from lamina.memory.gate import GateContext
 from lamina.memory.journalled import JournalledFiles
 from lamina.memory.paths import claim, place_of, prepare, team_is_on
-from lamina.ports import Stamps
 
 if TYPE_CHECKING:
     from subprocess import Popen

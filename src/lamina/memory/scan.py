@@ -18,12 +18,12 @@ import os
 import stat
 import time
 from array import array
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from lamina.errors import MemoryStoreError
-from lamina.memories import QUOTED, Change, Memory
+from lamina.memories import QUOTED, Change, Memory, Stamps
 from lamina.memory.beneath import Beneath
 from lamina.memory.header_index import HeaderIndex, IndexBroken, Row, Stamp
 from lamina.memory.history import History
@@ -31,7 +31,6 @@ from lamina.memory.index import INDEX
 from lamina.memory.journal import outside_note
 from lamina.memory.own_files import IntentLog
 from lamina.memory.topics import HEAD_BYTES, is_binary, memory_type, read_header, read_topic
-from lamina.memory_port import Stamps
 
 _LEFT_OUT = ("logs",)  # daily logs are dream's material, not memories
 _DEEPEST = 16

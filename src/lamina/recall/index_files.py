@@ -78,7 +78,8 @@ def load(kind: type[_Index], path: Path, *, in_parts: bool = False) -> _Index | 
     blocks = Blocks(descriptor, behind, head[len(head) - _sums_size(apart) :].cast("I"))
     try:
         rows: Apart = InFile(blocks, 0, apart)
-        saved = _decoded(head[: len(head) - _sums_size(apart)], rows if in_parts else Apart(rows.read()))
+        rows = rows if in_parts else Apart(rows.read())
+        saved = _decoded(head[: len(head) - _sums_size(apart)], rows)
         return kind.from_state(saved["state"]) if saved["version"] == _VERSION else None
     except (IndexTorn, msgspec.DecodeError, KeyError, TypeError, ValueError, IndexError):
         return None

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from lamina.errors import MemoryStoreError, StorageError
 from lamina.machine import open_private, private_folder, write_private
-from lamina.memories import Memory
+from lamina.memories import Memory, Stamp, Stamps
 from lamina.memory import (
     INDEX,
     TICK_NS,
@@ -30,7 +30,6 @@ from lamina.memory import (
     read_topic,
     team_authors,
 )
-from lamina.ports import Stamp, Stamps
 from lamina.recall import LIKELY, IndexTorn, Match
 from lamina.text.wording import content_stems
 
@@ -121,6 +120,7 @@ class MemoryIndex:
         when it was last looked at. The last word of one that is `unfinished` may be half typed. So many
         seconds are given to memories that the model of sentences, where there is one, has not read.
         What nobody asked for (`unasked`) is never a quotation."""
+
         def found() -> list[Match]:
             if look or self._indexed is None:
                 self._refresh()
@@ -255,9 +255,7 @@ def _untold(done: int, total: int) -> None:
 class _IndexedMemories:
     """The index, by path which state of the file it knows, and the paths of quotations."""
 
-    def __init__(
-        self, ranker: Ranker, stamps: dict[str, Stamp] | None, quoted: set[str]
-    ) -> None:
+    def __init__(self, ranker: Ranker, stamps: dict[str, Stamp] | None, quoted: set[str]) -> None:
         self.ranker = ranker
         self.quoted = quoted
         self._stamps = stamps

@@ -102,7 +102,8 @@ class _Headers(NamedTuple):
         return _Headers(ids, names, descriptions, *self[3:])
 
     def at(self, places: Sequence[int]) -> _Headers:
-        ids, names, descriptions, types = ([column[one] for one in places] for column in self[:4])
+        ids, names, descriptions = ([column[place] for place in places] for column in self[:3])
+        types = [self.types[place] for place in places]
         mtimes = array("d", [self.mtimes[place] for place in places])
         uses = array("q", [self.uses[place] for place in places])
         return _Headers(ids, names, descriptions, types, mtimes, uses)
@@ -122,12 +123,13 @@ class _Headers(NamedTuple):
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> _Headers:
-        columns = (Names(state[name]) for name in ("ids", "names", "descriptions"))
+        ids, names, descriptions = (Names(state[name]) for name in cls._fields[:3])
         kinds, types = state["kinds"], Column(state["types"], "u4")[:].tolist()
         mtimes, uses = array("d"), array("q")
         mtimes.frombytes(state["mtimes"].read())
         uses.frombytes(state["uses"].read())
-        return cls(*columns, [kinds[number] for number in types], mtimes, uses)
+        kinds_of = [kinds[number] for number in types]
+        return cls(ids, names, descriptions, kinds_of, mtimes, uses)
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +161,7 @@ class Ranker:
     def __init__(self) -> None:
         self._use(Postings(len(FIELDS)))
         self._headers = _Headers.none()
-        self._slots: dict[str, int] | None = {}  # None: as the headers, which lie in a file, have it
+        self._slots: dict[str, int] | None = {}  # None: as headers that lie in a file have it
         self._shares: _Shares | None = None
         self._listed: list[str] | None = None  # all ids by place, where meanings go by them
         self._ordered: list[str] = []  # all words, once somebody types
