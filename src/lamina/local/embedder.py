@@ -85,7 +85,9 @@ class WordVectors:
         """By row, and zeros in row 0; made when whole texts are embedded, which a question alone never asks for."""
         import numpy as np
 
-        return np.pad(self._entries.astype(np.float32) * self._scales, ((1, 0), (0, 0)))
+        found = np.zeros((len(self._entries) + 1, DIMENSIONS), dtype=np.float32)
+        np.multiply(self._entries, self._scales, out=found[1:])
+        return found
 
     def __contains__(self, term: str) -> bool:
         return self._rows[term] > 0
