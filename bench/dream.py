@@ -28,7 +28,7 @@ from lamina.memory.audit import contradicting, look_over
 from lamina.memory.file_store import FileStore
 from lamina.memory.index import files_named, links_of, resolver
 from lamina.memory.topics import new_topic, read_topic
-from lamina.text.likeness import contradictions
+from lamina.text.contradictions import contradictions
 
 DATA = ROOT / "bench" / "data"
 PAIRS = DATA / "contradictions.tsv"

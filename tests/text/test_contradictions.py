@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lamina.text.likeness import contradictions
+from lamina.text.contradictions import contradictions
 
 
 def reasons(one: str, other: str) -> list[str]:
