@@ -166,7 +166,7 @@ def written(source: Path) -> list[Written]:
             path, flags = _flags(title)
             first, last = flags.pop("for", "0..0").split("..")
             for number in range(int(first), int(last) + 1):
-                own = re.sub(r"\{n(:\d+)?\}", lambda f: format(number, (f[1] or ":")[1:]), path)
+                own = _numbered(path, number)
                 body = _lines(text) if last == "0" else text.replace("{n}", str(number))
                 body = body.replace("\n", "\r\n") if "crlf" in flags else body
                 code = "utf-8-sig" if "bom" in flags else "latin1" if "latin1" in flags else "utf-8"
@@ -188,12 +188,13 @@ def _flags(title: str) -> tuple[str, dict[str, str]]:
 def _lines(text: str) -> str:
     def many(found: re.Match[str]) -> str:
         numbers = range(int(found[1]), int(found[2]) + 1)
-        return "\n".join(
-            re.sub(r"\{n(:\d+)?\}", lambda f: format(n, (f[1] or ":")[1:]), found[3])
-            for n in numbers
-        )
+        return "\n".join(_numbered(found[3], number) for number in numbers)
 
     return re.sub(r"(?m)^%for (\d+) (\d+): (.*)$", many, text)
+
+
+def _numbered(text: str, number: int) -> str:
+    return re.sub(r"\{n(:\d+)?\}", lambda found: format(number, (found[1] or ":")[1:]), text)
 
 
 def judged(there: Written, root: Path) -> Counter[str]:
@@ -234,7 +235,7 @@ def judged(there: Written, root: Path) -> Counter[str]:
             show(there.name, "TOUCHED", path)
         for words, day in Counter(_DATED.findall(new)) - Counter(_DATED.findall(old)):
             right = [
-                one for one in expected if one[0] == path and one[1] in words and one[2] == day
+                one for one in expected if one[0] == path and one[1] in words.casefold() and one[2] == day
             ]
             counts["dates right" if right else "dates wrong"] += 1
             if not right:

@@ -329,7 +329,7 @@ def _contradictions(heard: Iterable[_Heard]) -> Iterator[Fault]:
 
 def contradicting(memory: Memory) -> tuple[str, str, str]:
     """A memory as the detector of contradictions reads it: path, what it is about, what it says."""
-    head = f"{memory.path} {memory.name} {memory.description}"
+    head = f"{memory.name}\n{memory.path} {memory.description}"
     return memory.path, head, f"{memory.description}\n\n{memory.body}"
 
 
@@ -416,6 +416,12 @@ def _dangling(
     for prefix, content in (("team/", team_index), ("", index)):
         here = [p.removeprefix(prefix) for p in paths if index_of(p) == f"{prefix}MEMORY.md"]
         named = files_named(content, here)
+        if (
+            prefix
+        ):  # a folder of that name need not be a team's: the index beside it may point there
+            named |= {
+                p.removeprefix(prefix) for p in files_named(index, [*map(prefix.__add__, here)])
+            }
         for path in here:
             if path not in named and path.casefold() != "readme.md":
                 yield Fault("dangling", prefix + path, f"{prefix}MEMORY.md does not point to it")

@@ -111,6 +111,9 @@ _POINTER = re.compile(
 )
 _LINK = re.compile(rf"\[{_TARGET}|\[\[(?P<wiki>[^\[\]\n|#]+)[^\[\]\n]*\]\]")
 _BARE_TARGET = re.compile(r"\]\((?:\./)?([\w-]+)\)")  # a link without an ending
+_LATIN = re.compile(
+    "[\udc80-\udcff]"
+)  # a byte that is no UTF-8: the letter that Latin-1 has for it
 _HEADING = re.compile(r"#{1,6}[ \t]+(.*?)[ \t#]*\r?\n?\Z")
 
 
@@ -415,7 +418,7 @@ def _without_link(line: str, files: frozenset[str]) -> str:
 
 
 def _named(link: str) -> str:
-    link = link.strip().split("#", 1)[0]
+    link = _LATIN.sub(lambda found: chr(ord(found[0]) - 0xDC00), link.strip().split("#", 1)[0])
     while link.startswith("./"):
         link = link[2:]
     link = unescape(link) if "&" in link else link

@@ -6,15 +6,15 @@ import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from itertools import islice
+from itertools import chain, islice, takewhile
 
 from lamina.text import wording
 from lamina.text.likeness import alike_pairs
 from lamina.text.statements import (
     COMPARED,
     KEYED,
-    OPPOSITE,
-    POLES,
+    OPPOSITES,
+    SCOPES,
     TELLING,
     WORN,
     Said,
@@ -25,16 +25,22 @@ from lamina.text.statements import (
     taken_apart,
     values_of,
 )
+from lamina.text.unspaced import LEAST_ALIKE, is_wide, pairs_of, parting
 
 _ALIKE = 0.5  # of the words that are left when what decides is taken out
 _MOST_APART = 2  # words that one of two quarrelling sentences has alone: a name and an opposite
 _ENOUGH = 4  # words in common that name a thing without a look at the files' titles
+_LONGEST_NAME = 3  # words
+_ARTICLES = frozenset("the a an der die das dem den le la o".split())  # noqa: SIM905 - a word list
 _MOST_SENTENCES = 60  # of one memory
 _MOST_OF_ALL = 60_000  # sentences that are held against each other
 _TOKEN = re.compile(r"[^\s,;.!?()]+(?:\.[^\s,;.!?()]+)*")
 _REFUSED = re.compile(
     r"\b(?:not|never|nicht|nie|kein\w*|jamais|pas|nunca) (?:(?:from|on|in|to|with|the) )*`?(\w+)"
 )
+
+
+_taken_apart = lru_cache(maxsize=1024)(taken_apart)  # few are like another, some like many
 
 
 def contradictions(
@@ -80,33 +86,78 @@ def _quarrels(
     heads: Sequence[tuple[str, str]], spoken: Mapping[str, list[tuple[int, int]]]
 ) -> Iterator[tuple[int, int, int, int, str]]:
     """Places of two sentences, the later first, the memories that they stand in, and the reason."""
-    sentences = [one for one in spoken if not KEYED.match(one)]
-    about = [about_of(plain_words(stripped(one)[1])) for one in sentences]
-    apart = lru_cache(maxsize=4096)(taken_apart)  # few sentences are like another, some like many
-    poles = wording.stems_of(POLES)
-    for first, second, _ in alike_pairs(about, _ALIKE, apart=_MOST_APART):
-        mine, theirs = {*about[first]} - poles, {*about[second]} - poles
-        if max(len(mine - theirs), len(theirs - mine)) > 1:
-            continue  # `_quarrel` would say the same, later
-        one, other = apart(sentences[first]), apart(sentences[second])
-        if not _quarrel(one, other):
-            continue
-        sure = _clearly_about_the_same(one, other)
-        for place, number in spoken[one.text]:
-            for there, another in spoken[other.text]:
+    for one, other, sure in chain(_of_words(spoken), _unspaced(spoken)):
+        for place, number in spoken[one]:
+            for there, another in spoken[other]:
                 (a, x, left), (b, y, right) = (place, number, one), (there, another, other)
                 if a > b:
                     (a, x, left), (b, y, right) = (b, y, right), (a, x, left)
-                same = heads[x][0] == heads[y][0]
-                if same or not (sure or _related(heads[x][1], heads[y][1])):
+                if _of_two_things(heads[x], heads[y], left, right, sure=sure):
                     continue
-                if reason := _quarrel(left, right):
-                    said = f"(“{_short(left.text)}” / “{_short(right.text)}”)"
-                    yield b, a, x, y, f"{reason} {said}"
+                if reason := _reason(left, right):
+                    yield b, a, x, y, f"{reason} (“{_short(left)}” / “{_short(right)}”)"
+
+
+def _of_words(spoken: Iterable[str]) -> Iterator[tuple[str, str, bool]]:
+    """Pairs of sentences that quarrel, and whether it is clear from them alone of what they speak."""
+    sentences = [one for one in spoken if not KEYED.match(one) and not is_wide(one)]
+    about = [about_of(plain_words(stripped(one)[1])) for one in sentences]
+    for first, second, _ in alike_pairs(about, _ALIKE, apart=_MOST_APART):
+        one, other = _taken_apart(sentences[first]), _taken_apart(sentences[second])
+        if _quarrel(one, other):
+            yield one.text, other.text, _clearly_about_the_same(one, other)
+
+
+def _unspaced(spoken: Iterable[str]) -> Iterator[tuple[str, str, bool]]:
+    """The same of Chinese, Japanese and Korean."""
+    sentences = list(filter(is_wide, spoken))
+    for first, second, _ in alike_pairs([*map(pairs_of, sentences)], LEAST_ALIKE):
+        reason, sure = parting(sentences[first], sentences[second])
+        if reason:
+            yield sentences[first], sentences[second], sure
+
+
+def _reason(one: str, other: str) -> str:
+    if is_wide(one) and is_wide(other):
+        return parting(one, other)[0]
+    return _quarrel(_taken_apart(one), _taken_apart(other))
+
+
+def _of_two_things(
+    head: tuple[str, str], another: tuple[str, str], *sentences: str, sure: bool
+) -> bool:
+    """Do two files speak of two things by their titles, where the sentences don't say of what they speak?
+    Of a series every part says the same of something else: "Sprint 11" and "Sprint 12", "dev" and "prod"."""
+    if head[0] == another[0] or not (sure or _related(head[1], another[1])):
+        return True
+    titles = [_words_of_title(one) for _, one in (head, another)]
+    told = {word for one in sentences for word in wording.words(one)}
+    if any(len(told.intersection(title)) > len(title) / 2 for title in titles):
+        return False  # a title that is made of the sentence narrows nothing
+    mine, theirs = ({*one} - {*rest} for one, rest in (titles, titles[::-1]))
+    for narrows in (SCOPES.__contains__, _is_number):
+        if any(map(narrows, mine)) and any(map(narrows, theirs)):
+            return True
+    apart = [pair for pair in zip(*titles, strict=False) if pair[0] != pair[1]]
+    of_one_form = 2 <= len(titles[0]) == len(titles[1]) and len(apart) == 1
+    return of_one_form and not sure and bool(mine and theirs)
+
+
+@lru_cache(maxsize=1024)
+def _words_of_title(head: str) -> Sequence[str]:
+    """Of the head's first line, without words that say nothing of the matter."""
+    found = wording.words(head.partition("\n")[0].replace("_", " "))
+    return [word for word in found if wording.stem(word) not in WORN]
+
+
+def _is_number(word: str) -> bool:
+    return any(map(str.isdigit, word))
 
 
 def disagreement(one: str, other: str) -> str:
     """ "" or why two sentences of one file can't both be so."""
+    if is_wide(one) and is_wide(other):
+        return parting(one, other)[0]
     first, second = taken_apart(one), taken_apart(other)
     reason = _quarrel(first, second)
     return (
@@ -145,16 +196,19 @@ def _quarrel(one: Said, other: Said) -> str:
     mine, theirs = _apart(one, other)
     shared, apart = len({*one.about}.intersection(other.about)), len(mine) + len(theirs)
     rules = one.rule and other.rule and not apart
-    if shared < (1 if rules else 2) or max(len(mine), len(theirs)) > 1:
+    if shared < (1 if rules else 2):
         return ""
     same = one.no == other.no and one.poles == other.poles
     if same and apart:  # before the values, which take long to find
-        name = _other_name(one.text, other.text) if apart == 2 else ""
+        name = _other_name(one.text, other.text)
         return name if name and values_of(one.text) == values_of(other.text) else ""
+    if max(len(mine), len(theirs)) > 1:
+        return ""
     values, others = values_of(one.text), values_of(other.text)
     if values == others:
         return _turned(one, other, apart, shared)
-    return _other_value(values, others) if same and one.tells and other.tells else ""
+    tells = one.tells and other.tells
+    return _other_value(values, others, measures=not tells) if same else ""
 
 
 def _turned(one: Said, other: Said, apart: int, shared: int) -> str:
@@ -164,7 +218,7 @@ def _turned(one: Said, other: Said, apart: int, shared: int) -> str:
         return "one of them says not" if clear and one.poles == other.poles else ""
     mine, theirs = one.poles - other.poles, other.poles - one.poles
     if mine or theirs:
-        both = len(mine) == len(theirs) == 1 and OPPOSITE[min(mine)] in theirs
+        both = len(mine) == len(theirs) == 1 and theirs <= OPPOSITES[min(mine)]
         return f"{min(mine)} / {min(theirs)}" if both and apart <= 1 else ""
     around = {(less, more) for more, less in COMPARED.findall(one.text.casefold())}
     turned = around.intersection(COMPARED.findall(other.text.casefold()))
@@ -174,14 +228,17 @@ def _turned(one: Said, other: Said, apart: int, shared: int) -> str:
     return "the other way round" if turned else ""
 
 
-def _other_value(one: Mapping[str, frozenset[str]], other: Mapping[str, frozenset[str]]) -> str:
+def _other_value(
+    one: Mapping[str, frozenset[str]], other: Mapping[str, frozenset[str]], *, measures: bool
+) -> str:
+    """The single value in which they differ; `measures`: a number with its unit only."""
     differing = [kind for kind in one if one[kind] != other.get(kind)]
     if len(differing) != 1 or one.keys() != other.keys():
         return ""
     left, right = one[differing[0]] - other[differing[0]], other[differing[0]] - one[differing[0]]
     alone = len(left) == len(right) == 1
     units = {value.partition(" ")[2] for value in (*left, *right)}
-    if not alone or (differing[0] == "number" and len(units) > 1):
+    if not alone or (differing[0] == "number" and len(units) > 1) or (measures and "" in units):
         return ""
     return f"{min(left)} / {min(right)}"
 
@@ -189,15 +246,25 @@ def _other_value(one: Mapping[str, frozenset[str]], other: Mapping[str, frozense
 def _other_name(one: str, other: str) -> str:
     """ "The owner is Marta" / "The owner is Pavel": sentences that part at one name or value alone."""
     first, second = _TOKEN.findall(one), _TOKEN.findall(other)
-    if len(first) != len(second):
+    start = _same(first, second)
+    end = _same(first[start:][::-1], second[start:][::-1])
+    mine, theirs = first[start : len(first) - end], second[start : len(second) - end]
+    if not (start and mine and theirs) or max(len(mine), len(theirs)) > _LONGEST_NAME:
         return ""
-    parted = [(a, b) for a, b in zip(first, second, strict=True) if a.casefold() != b.casefold()]
-    if len(parted) != 1:
-        return ""
-    (a, b), at = parted[0], next(i for i, word in enumerate(first) if word == parted[0][0])
-    named = all(word[:1] in "`\"'" or word[:1].isupper() or not word.isalpha() for word in (a, b))
-    told = any(word.casefold() in TELLING for word in first[:at])
-    return f"{a} / {b}" if at and told and (named or first[at - 1].casefold() in TELLING) else ""
+    ahead = [word.casefold() for word in first[:start]]
+    behind = next((word for word in reversed(ahead) if word not in _ARTICLES), "")
+    named = all(
+        word[:1] in "`\"'" or word[:1].isupper() or not word.isalpha() for word in (*mine, *theirs)
+    )
+    alone = len(mine) == len(theirs) == 1 and behind in TELLING
+    told = not TELLING.isdisjoint(ahead)
+    return f"{' '.join(mine)} / {' '.join(theirs)}" if told and (named or alone) else ""
+
+
+def _same(one: Sequence[str], other: Sequence[str]) -> int:
+    """How many words they begin with are the same."""
+    pairs = zip(one, other, strict=False)
+    return sum(1 for _ in takewhile(lambda pair: pair[0].casefold() == pair[1].casefold(), pairs))
 
 
 def _short(sentence: str) -> str:

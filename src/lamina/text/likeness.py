@@ -16,7 +16,7 @@ from lamina.text.statements import (
     DAYS,
     MONTHS,
     NOT,
-    OPPOSITE,
+    OPPOSITES,
     about_of,
     plain_words,
     stripped,
@@ -32,8 +32,8 @@ def difference(one: str, other: str) -> str:
     """ "" or in what two sentences on the same thing differ."""
     first, second = _plain(one), _plain(other)
     for word in sorted(first - second):
-        if OPPOSITE.get(word) in second - first:
-            return f"{word} / {OPPOSITE[word]}"
+        if against := OPPOSITES.get(word, frozenset[str]()) & (second - first):
+            return f"{word} / {min(against)}"
     if bool(first & NOT) != bool(second & NOT):
         return "one of them says not"
     for names in (DAYS, MONTHS):

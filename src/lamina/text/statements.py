@@ -5,11 +5,14 @@ Pure.
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
 from lamina.text import wording
+from lamina.text.lists import sections
+from lamina.text.unspaced import is_wide
 from lamina.text.wording import spans
 
 NOT = frozenset(
@@ -22,23 +25,28 @@ MONTHS = (
     "january", "february", "march", "april", "may", "june", "july", "august", "september", "october",
     "november", "december",
 )  # fmt: skip
-_OPPOSITES = (
-    ("always", "never"), ("enabled", "disabled"), ("enable", "disable"), ("before", "after"),
-    ("allowed", "forbidden"), ("on", "off"), ("true", "false"), ("tabs", "spaces"),
-    ("required", "optional"), ("sync", "async"), ("public", "private"), ("prefers", "dislikes"),
-    ("yes", "no"), ("accepted", "rejected"), ("uses", "avoids"), ("first", "last"),
-    ("over", "under"), ("up", "down"), ("manually", "automatically"), ("immer", "nie"),
-)  # fmt: skip
-OPPOSITE = {a: b for pair in _OPPOSITES for a, b in (pair, pair[::-1])}
-POLES = frozenset(OPPOSITE) - NOT - {"always"}
+
+
+def _opposites() -> Mapping[str, frozenset[str]]:
+    found: defaultdict[str, set[str]] = defaultdict(set)
+    for one, other in map(str.split, sections("opposites.txt")["spaced"]):
+        found[one].add(other)
+        found[other].add(one)
+    return {word: frozenset(others) for word, others in found.items()}
+
+
+OPPOSITES = _opposites()
+# What denies is a sign of its own, and so is what that takes back.
+POLES = frozenset(word for word, others in OPPOSITES.items() if not NOT & {word, *others})
 _NUMBERS = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 _SPELT_OUT = {word: str(number) for number, word in enumerate(_NUMBERS, 1)}
 _SIGNS = NOT.union(_SPELT_OUT, "always every ever please must should now use uses using".split())  # noqa: SIM905
 TELLING = frozenset(
     """is are was runs run uses use on in at to with via from by lives moved deploys prefers prefer ist sind
-    every after begins starts needs need läuft nutzt mit auf est sur utilise tourne usa é""".split()  # noqa: SIM905
+    every after begins starts needs need only läuft nutzt mit auf nur est sont sur en dans par avec utilise tourne usa
+    é são em por com para es son con""".split()  # noqa: SIM905
 )
-_SCOPES = frozenset(  # two sentences that differ in one of these speak of two things
+SCOPES = frozenset(  # two sentences that differ in one of these speak of two things
     """production prod staging dev development local test tests testing ci preview sandbox windows linux macos
     mac ios android mobile desktop web frontend backend client server old new legacy first second
     third final previous was were had used war morning evening weekend weekdays default fallback input output read write
@@ -54,13 +62,18 @@ _TIMES = frozenset({"before", "after", "vor", "nach"})  # at the head: "Before t
 _RULES = frozenset("always never use avoid dont do must prefer immer nie niemals".split())  # noqa: SIM905 - a word list
 _UNITS = frozenset(
     """% k ms s sec seconds second min minutes minute h hours hour days day weeks week months month years year kb
-    mb gb tb px em rem eur usd am pm uhr sekunden minuten stunden tage wochen
-    monate""".split()  # noqa: SIM905 - a word list
+    mb gb tb px em rem eur usd am pm uhr characters chars lines columns sekunden minuten stunden tage wochen monate jahre
+    zeichen zeilen secondes heures jours semaines mois ans caractères lignes""".split()  # noqa: SIM905 - a word list
 )
 _LIMITS = frozenset(
     """max min limit limited most least maximum minimum every exactly threshold""".split()  # noqa: SIM905 - a word list
 )
 _SPELT = re.compile(rf"(?i)\b(?:{'|'.join(_SPELT_OUT)})\b")
+_SPELT_MEASURE = re.compile(
+    rf"(?i)\b(?:{'|'.join(_SPELT_OUT)})(?=[ -](?:{'|'.join(one for one in _UNITS if len(one) > 3)})\b)"
+)
+_MANUALLY = {"by": "manually", "von": "manuell"}
+_BY_HAND = re.compile(r"(?i)\b(by|von) hand\b")
 _ASIDE = re.compile(r"\((?:was|war|previously|updated|vorher)[^()]*\)|\[\[[^\]]*\]\]|\]\([^)]*\)")
 _LABELLED = re.compile(r"#\d+|\b[A-Za-z]+-\d[\w-]*|\b[A-Z]+\d+\b|\b[A-HJ-Z]\b(?!['’])")
 _DEFINITE = re.compile(r"(?i)(?:the|our|my|der|die|das) [^\W\d_]+ (?:is|are|ist|sind) \S+\W*\Z")
@@ -97,6 +110,8 @@ class Said:
 def stripped(sentence: str) -> tuple[str, str, set[str]]:
     """A sentence without asides, without places and names of things too, and those names."""
     plain = _ASIDE.sub(" ", sentence) if "(" in sentence or "[[" in sentence else sentence
+    if " hand" in plain or " Hand" in plain:
+        plain = _BY_HAND.sub(lambda found: _MANUALLY[found[1].casefold()], plain)
     bare = _PLACE.sub(" ", plain) if "/" in plain or "`" in plain else plain
     labels = {found.casefold() for found in _LABELLED.findall(bare)}
     if labels:
@@ -133,7 +148,7 @@ def taken_apart(sentence: str) -> Said:
         no=len(words & NOT) % 2 == 1,
         poles=_kept(words & POLES),
         where=_kept(
-            words & _SCOPES | {*_DATE.findall(sentence), *_TIMES & {*wording.words(bare[:12])[:1]}}
+            words & SCOPES | {*_DATE.findall(sentence), *_TIMES & {*wording.words(bare[:12])[:1]}}
         ),
         labels=_kept(frozenset(labels)),
         keyed=bool(KEYED.match(sentence)),
@@ -166,8 +181,8 @@ def _values(text: str) -> Iterator[str]:
     """Numbers with their unit. How many of a thing there are changes and is no quarrel, unless the
     sentence sets a limit."""
     limit = not _LIMITS.isdisjoint(wording.words(text))
-    if limit:
-        text = _SPELT.sub(lambda found: _SPELT_OUT[found[0].casefold()], text)
+    spelt = _SPELT if limit else _SPELT_MEASURE
+    text = spelt.sub(lambda found: _SPELT_OUT[found[0].casefold()], text)
     for number, unit in _VALUE.findall(text):
         word = unit.casefold()
         if word in _UNITS:
@@ -199,7 +214,12 @@ def sentences_of(text: str) -> Iterator[str]:
                 continue
             dated = bool(_DATE.search(sentence[:40]))
             bare = sentence.strip(" \t-*#>|")
-            if not 8 <= len(bare) <= 300 or "|" in bare or sentence.startswith("#"):
+            if (
+                len(bare) > 300
+                or len(bare) * (2 if is_wide(bare) else 1) < 8
+                or "|" in bare
+                or sentence.startswith("#")
+            ):
                 continue
             opening = bare[:24].casefold().lstrip("*")
             if not opening.startswith(_POINTING) and not bare.rstrip("*_").endswith(":"):
