@@ -235,7 +235,9 @@ def judged(there: Written, root: Path) -> Counter[str]:
             show(there.name, "TOUCHED", path)
         for words, day in Counter(_DATED.findall(new)) - Counter(_DATED.findall(old)):
             right = [
-                one for one in expected if one[0] == path and one[1] in words.casefold() and one[2] == day
+                one
+                for one in expected
+                if one[0] == path and one[1] in words.casefold() and one[2] == day
             ]
             counts["dates right" if right else "dates wrong"] += 1
             if not right:

@@ -666,3 +666,9 @@ def test_words_of_an_index_line_stay_though_its_file_is_gone_and_another_says_th
     index = "- [Token](project_token.md) — after the MVP\n- [Plan](plan.md) — the plan\n"
     plan = dream(memory("plan.md", "The token comes after the MVP."), index=index)
     assert plan.index.startswith("- Token — after the MVP\n")
+
+
+def test_a_pointer_into_a_folder_named_team_stays() -> None:
+    there = memory("team/oncall.md", "The week on call begins on Monday.")
+    index = "- [On call](team/oncall.md)\n"
+    assert dream(there, index=index).index == index

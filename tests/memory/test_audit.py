@@ -313,3 +313,15 @@ def test_lines_of_signs_above_what_replaces_a_memory_take_no_time() -> None:
     assert superseding("replaces old.md\n" + "\n---- " * 20_000)[1] == ""
     assert superseding("text\n\n> **Status: superseded by** [new](new.md)")[1] == "new"
     assert time.process_time() - start < 2
+
+
+def test_a_foreign_folder_named_team_is_pointed_to_by_the_index_beside_it() -> None:
+    there = memory("team/oncall.md", "The week on call begins on Monday.", type="project")
+    found = look(there, index=b"- [On call](team/oncall.md)\n")
+    assert "dangling" not in kinds(found)
+
+
+def test_a_link_in_an_index_of_latin_letters_leads_to_its_file() -> None:
+    there = memory("größen.md", "Shirts: XL for guests, M for the band.")
+    found = look(there, index="- [Größen](größen.md) - Hemden\n".encode("latin-1"))
+    assert "dangling" not in kinds(found)

@@ -25,13 +25,14 @@ from lamina.text.statements import (
     taken_apart,
     values_of,
 )
-from lamina.text.unspaced import LEAST_ALIKE, is_wide, pairs_of, parting
+from lamina.text.unspaced import LEAST_ALIKE, MOST_APART, is_wide, pairs_of, parting
 
 _ALIKE = 0.5  # of the words that are left when what decides is taken out
 _MOST_APART = 2  # words that one of two quarrelling sentences has alone: a name and an opposite
 _ENOUGH = 4  # words in common that name a thing without a look at the files' titles
 _LONGEST_NAME = 3  # words
 _ARTICLES = frozenset("the a an der die das dem den le la o".split())  # noqa: SIM905 - a word list
+_PLACES = SCOPES - {"test", "tests", "testing", "ci"}  # those are what a file is about
 _MOST_SENTENCES = 60  # of one memory
 _MOST_OF_ALL = 60_000  # sentences that are held against each other
 _TOKEN = re.compile(r"[^\s,;.!?()]+(?:\.[^\s,;.!?()]+)*")
@@ -111,7 +112,7 @@ def _of_words(spoken: Iterable[str]) -> Iterator[tuple[str, str, bool]]:
 def _unspaced(spoken: Iterable[str]) -> Iterator[tuple[str, str, bool]]:
     """The same of Chinese, Japanese and Korean."""
     sentences = list(filter(is_wide, spoken))
-    for first, second, _ in alike_pairs([*map(pairs_of, sentences)], LEAST_ALIKE):
+    for first, second, _ in alike_pairs([*map(pairs_of, sentences)], LEAST_ALIKE, apart=MOST_APART):
         reason, sure = parting(sentences[first], sentences[second])
         if reason:
             yield sentences[first], sentences[second], sure
@@ -135,7 +136,7 @@ def _of_two_things(
     if any(len(told.intersection(title)) > len(title) / 2 for title in titles):
         return False  # a title that is made of the sentence narrows nothing
     mine, theirs = ({*one} - {*rest} for one, rest in (titles, titles[::-1]))
-    for narrows in (SCOPES.__contains__, _is_number):
+    for narrows in (_PLACES.__contains__, _is_number):
         if any(map(narrows, mine)) and any(map(narrows, theirs)):
             return True
     apart = [pair for pair in zip(*titles, strict=False) if pair[0] != pair[1]]

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from lamina.text import wording
-from lamina.text.lists import sections
+from lamina.text.lists import Listed, sections
 from lamina.text.unspaced import is_wide
 from lamina.text.wording import spans
 
@@ -29,7 +29,7 @@ MONTHS = (
 
 def _opposites() -> Mapping[str, frozenset[str]]:
     found: defaultdict[str, set[str]] = defaultdict(set)
-    for one, other in map(str.split, sections("opposites.txt")["spaced"]):
+    for one, other in map(str.split, sections("statements.txt")["opposites"]):
         found[one].add(other)
         found[other].add(one)
     return {word: frozenset(others) for word, others in found.items()}
@@ -61,9 +61,9 @@ _NO_MATTER = WORN.union(DAYS, MONTHS)
 _TIMES = frozenset({"before", "after", "vor", "nach"})  # at the head: "Before the move …"
 _RULES = frozenset("always never use avoid dont do must prefer immer nie niemals".split())  # noqa: SIM905 - a word list
 _UNITS = frozenset(
-    """% k ms s sec seconds second min minutes minute h hours hour days day weeks week months month years year kb
-    mb gb tb px em rem eur usd am pm uhr characters chars lines columns sekunden minuten stunden tage wochen monate jahre
-    zeichen zeilen secondes heures jours semaines mois ans caractères lignes""".split()  # noqa: SIM905 - a word list
+    """% k ms s sec seconds second min minutes minute h hours hour days day weeks week months month years year
+    kb mb gb tb px em rem eur usd am pm uhr characters chars lines columns sekunden minuten stunden tage wochen monate
+    jahre zeichen zeilen secondes heures jours semaines mois ans lignes""".split()  # noqa: SIM905 - a word list
 )
 _LIMITS = frozenset(
     """max min limit limited most least maximum minimum every exactly threshold""".split()  # noqa: SIM905 - a word list
@@ -72,19 +72,18 @@ _SPELT = re.compile(rf"(?i)\b(?:{'|'.join(_SPELT_OUT)})\b")
 _SPELT_MEASURE = re.compile(
     rf"(?i)\b(?:{'|'.join(_SPELT_OUT)})(?=[ -](?:{'|'.join(one for one in _UNITS if len(one) > 3)})\b)"
 )
-_MANUALLY = {"by": "manually", "von": "manuell"}
-_BY_HAND = re.compile(r"(?i)\b(by|von) hand\b")
-_ASIDE = re.compile(r"\((?:was|war|previously|updated|vorher)[^()]*\)|\[\[[^\]]*\]\]|\]\([^)]*\)")
+_IN_A_WORD = (("by hand", "manually"), ("von Hand", "manuell"))
+_ASIDE = Listed("statements.aside")
 _LABELLED = re.compile(r"#\d+|\b[A-Za-z]+-\d[\w-]*|\b[A-Z]+\d+\b|\b[A-HJ-Z]\b(?!['’])")
 _DEFINITE = re.compile(r"(?i)(?:the|our|my|der|die|das) [^\W\d_]+ (?:is|are|ist|sind) \S+\W*\Z")
 KEYED = re.compile(r"[^:]{0,30}:(?=[\s*])")
 _COUNTED = re.compile(r"\A\W*((?:[^\W\d_]+ ){0,2}[^\W\d_]{3,} \d+[a-z]?)(?![\w.,:%]*\d)(?=\W)")
-_NAMED = re.compile(  # "topic 3 is …" speaks of a topic, wherever in the sentence
-    r"\b([^\W\d_]{3,} \d+[a-z]?)(?= (?:is|are|was|were|has|have|runs?|uses?|needs?|ist|sind|hat|est|é)\b)"
-)
+_NAMED = Listed("statements.named")
 _NUMBERED = frozenset("port version limit timeout".split())  # noqa: SIM905 - a word list
 _VALUE = re.compile(r"(?<![\w.~–/-])(\d[\d.,:]*)(?:[ -]?(%|[^\W\d_]+))?(?![\w~–/-])")
 _PLACE = re.compile(r"https?://\S+|[~.]?/?[\w.-]+(?:/[\w.-]+)+|`[^`]+`")
+# "AWS Secrets Manager" is one name.
+_PROPER = re.compile(r"(?<=[a-zß-ÿ] )[A-Z]\w+(?: [A-Z]\w+){1,2}\b")
 _DATE = re.compile(r"\d{4}-\d\d-\d\d|\b\d+/\d+\b")
 _ENTRY = re.compile(r"[-*+#|>]|\d+[.)] ")
 _WRAPPED = re.compile(r"(?<=[^\s.!?:;。])\n(?=[^\W\d]|[`(\"])")
@@ -110,8 +109,8 @@ class Said:
 def stripped(sentence: str) -> tuple[str, str, set[str]]:
     """A sentence without asides, without places and names of things too, and those names."""
     plain = _ASIDE.sub(" ", sentence) if "(" in sentence or "[[" in sentence else sentence
-    if " hand" in plain or " Hand" in plain:
-        plain = _BY_HAND.sub(lambda found: _MANUALLY[found[1].casefold()], plain)
+    for phrase, word in _IN_A_WORD:
+        plain = plain.replace(phrase, word)
     bare = _PLACE.sub(" ", plain) if "/" in plain or "`" in plain else plain
     labels = {found.casefold() for found in _LABELLED.findall(bare)}
     if labels:
@@ -124,7 +123,7 @@ def stripped(sentence: str) -> tuple[str, str, set[str]]:
         if found.split()[0].casefold() not in _NUMBERED:
             labels.add(found.casefold())
             bare = bare.replace(found, " ", 1)
-    return plain, bare, labels
+    return plain, _PROPER.sub(lambda found: found[0].replace(" ", ""), bare), labels
 
 
 def plain_words(bare: str) -> frozenset[str]:

@@ -12,65 +12,39 @@ from functools import lru_cache
 from itertools import takewhile
 from typing import NamedTuple
 
-from lamina.text.lists import sections
+from lamina.text.lists import Listed, sections
 
-LEAST_ALIKE = 0.33  # of the pairs of characters, before two sentences are laid side by side
+LEAST_ALIKE = 0.28  # of the pairs of characters, before two sentences are laid side by side
+MOST_APART = 10  # pairs that one has alone
 _LEAST_FRAME = 4  # characters that both have, as a sentence has less to say than that
 _ENOUGH = 6  # with so many it is clear of what both speak
 _LONGEST_NAME = 8
-_HANGUL, _KANA, _HAN = "[가-힣]", "[ぁ-ヿ]", "[㐀-鿿]"
-_WIDE = re.compile(r"[ぁ-ヿ㐀-鿿가-힣]")
+_WIDE = re.compile("[ぁ-ヿ㐀-鿿가-힣]")
+
 _UNIT = re.compile(r"\d+(?:[.,:]\d+)*|[A-Za-z][\w.+#/-]*|\s+|.", re.ASCII)
-_MARKUP = re.compile(r"\[\[[^\]]*\]\]|[*_`「」『』“”\"]|\]\([^)]*\)")
-_BETWEEN = re.compile(r"(?<=[ぁ-ヿ㐀-鿿]) +| +(?=[ぁ-ヿ㐀-鿿])")
-_POINTS = re.compile(
-    r"参见|参考|参照|详见|见 |関連|相关|참고|참조|관련|下一步|次は|다음|状态|状態|상태"
-)
-_DATED = re.compile(r"\d{4}[-./年년]|\d{1,2} ?[月월/]")
-# "Always", "please" and the like say no more than the sentence itself.
-_STRESS = re.compile(r"请|一律|统一|始终|务必|必ず|常に|いつも|原則として|항상|반드시|언제나|꼭 ")
-# Two that deny one another demand or allow.
+_BETWEEN = re.compile("(?<=[ぁ-ヿ㐀-鿿]) +| +(?=[ぁ-ヿ㐀-鿿])")
+_MARKUP, _STRESS = Listed("unspaced.markup"), Listed("unspaced.stress")
+_POINTS, _DATED = Listed("unspaced.points"), Listed("unspaced.dated")
+_IF, _THEN = Listed("unspaced.if"), Listed("unspaced.then")
 _TWICE = (
-    (re.compile(r"な(?:ければ|くては|いと)(?:な(?:らない|りません)|いけ(?:ない|ません))"), "る"),
-    (re.compile(r"(?:構|かま)(?:わない|いません)"), "よい"),
-    (re.compile(r"지 않으면 안 ?(?:된다|됩니다)"), "야 한다"),
-    (re.compile(r"不得不|不能不|必不可少"), "必须"),
+    (Listed("unspaced.must_ja"), "る"),
+    (Listed("unspaced.may_ja"), "よい"),
+    (Listed("unspaced.must_ko"), "야 한다"),
+    (Listed("unspaced.must_zh"), "必须"),
 )
-_ZH_MODAL = "要|可以|可|能够|能|应该|应当|应|得|必须|必|须|需要|需|会|有|是|再|准|许|允许|建议|曾"
-_ZH_NOT = re.compile(
-    rf"(?:绝|永远|从|还|并|尚|再|严)?(?:不|没|未|别|勿|无|無|非|禁止|禁)(?:{_ZH_MODAL})*"
-)
-_ZH_SO = re.compile(rf"(?:{_ZH_MODAL}|已经|已|既|正|一定|总是|都)*")
-_JA_NOT = re.compile("ない|なく|なかった|ません|ず|ぬ|禁止|不要|不可|なし")
-_JA_ENDING = re.compile("(?:[ぁ-ん]|必要|禁止|不要|不可|可能|許可)*")
-_KO_NOT = re.compile(r"지 ?(?:않|못|말|마)|(?:^| )(?:안|못)(?: |$)|없|아니|금지|불가|불필요")
-_KO_ENDING = frozenset("한할함해하했합된되될됐돼있이인는은을를가도야만요니습지필수것다 ")
+_ZH_NOT, _ZH_SO = Listed("unspaced.not_zh"), Listed("unspaced.so_zh")
+_JA_NOT, _JA_ENDING = Listed("unspaced.not_ja"), Listed("unspaced.ending_ja")
+_KO_NOT, _KO_ENDING = Listed("unspaced.not_ko"), Listed("unspaced.ending_ko")
 _WEEK = ("一二三四五六日天", "月火水木金土日", "월화수목금토일")
-_NUMERAL = re.compile(
-    r"\d[\d.,:]*|[一二三四五六七八九十百千万两〇零]+|[한두세네]|다섯|여섯|일곱|여덟|아홉|열"
-)
-_MEASURE = re.compile(
-    r" ?(?:毫秒|秒|分钟|分|小时|時間|时|時|点|天|日間|周|週間|个月|[ヶか]月|年間|元|円|원|块|美元|ドル|초|분|시간|시|"
-    r"일간|주|개월|년간|%|[GMKT]B|ms|px|位|桁|字|文字|行|자|글자|줄|倍|배|度|도|回|次|회|번)"
-)
-_ORDINAL = re.compile(
-    r" ?(?:月|日|年|号|章|期|阶段|段階|단계|차|월|일|년|番|호|は|が|の|も|은|는|의|가)"
-)
-_COUNTED = re.compile(r" ?(?:个|個|名|人|件|条|項|项|本|台|개|명|건|대|편)")
-_LIMIT = re.compile(
-    "必须|必須|需要|至少|最多|上限|不得|不超过|以内|以上|以下|最大|最小|必要|べき|해야|필요|최대|최소|이상|이하|넘지|초과"
-)
-_EVERY = re.compile("[每毎매]")
-_IS = re.compile(r"(?:是|为|在|到|至|:|=|は|が|는|은) ?$")
-_ZH_TAKES = re.compile(r"(?:用|由|在|为|是|叫|归|到|至|给|写|说|以).?$")
-_JA_PHRASE = re.compile(r"[はをがにでともへの、][㐀-鿿ァ-ヿA-Za-z]{0,3}$")
-_JA_TAKES = re.compile(
-    r"[㐀-鿿ァ-ヿ]{0,3}(?:さん|様|氏)?(?:で|に|へ|から|まで|です|だ|とする|を(?:使|利用|採用|好))"
-)
-_KO_TAKES = re.compile(r"(?:으로|로|에서|에게|에|까지|부터)$")
-_KO_CHOOSES = re.compile(r"[을를]$")
-_KO_CHOSEN = re.compile(r" ?(?:선호|사용|쓴|쓰|채택|이용)")
-_KO_IS = re.compile(r"(?:이다|입니다|이에요|예요|다)$")
+_NUMERAL, _MEASURE = Listed("unspaced.numeral"), Listed("unspaced.measure")
+_ORDINAL, _COUNTED = Listed("unspaced.ordinal"), Listed("unspaced.counted")
+_LIMIT, _EVERY, _IS = Listed("unspaced.limit"), Listed("unspaced.every"), Listed("unspaced.is")
+_TOPIC = Listed("unspaced.topic")
+_ZH_TAKES, _ZH_IN = Listed("unspaced.takes_zh"), Listed("unspaced.in_zh")
+_ZH_INSIDE = Listed("unspaced.inside_zh")
+_JA_PHRASE, _JA_TAKES = Listed("unspaced.phrase_ja"), Listed("unspaced.takes_ja")
+_KO_TAKES, _KO_OBJECT = Listed("unspaced.takes_ko"), Listed("unspaced.object_ko")
+_KO_CHOSEN, _KO_COPULA = Listed("unspaced.chosen_ko"), Listed("unspaced.copula_ko")
 
 
 def is_wide(sentence: str) -> bool:
@@ -107,9 +81,11 @@ def parting(one: str, other: str) -> tuple[str, bool]:
     if _POINTS.match(first) or _DATED.search(first[:8]) or _DATED.search(second[:8]):
         return "", False
     language = _language(first)
-    if language != _language(second):
+    if language != _language(second) or _IF.match(first):
         return "", False
     at = _laid_side_by_side(first, second)
+    if _THEN.match(at.tail):
+        return "", False
     frame = len((at.head + at.tail).replace(" ", ""))
     if not (at.one or at.other) or frame < _LEAST_FRAME or (at.head + at.tail).endswith(":"):
         return "", False
@@ -133,7 +109,9 @@ def _plain(sentence: str) -> str:
 
 
 def _language(text: str) -> str:
-    return "ko" if re.search(_HANGUL, text) else "ja" if re.search(_KANA, text) else "zh"
+    if any("가" <= char <= "힣" for char in text):
+        return "ko"
+    return "ja" if any("ぁ" <= char <= "ヿ" for char in text) else "zh"
 
 
 def _laid_side_by_side(one: str, other: str) -> _Parted:
@@ -172,17 +150,24 @@ def _denied(at: _Parted, language: str) -> bool:
     if bool(_ZH_NOT.fullmatch(at.other)) and bool(_ZH_SO.fullmatch(at.one)):
         return True
     if language == "ja":
-        endings = _JA_ENDING.fullmatch(at.one) and _JA_ENDING.fullmatch(at.other)
-        return bool(endings and _JA_NOT.search(at.other)) and not _JA_NOT.search(at.one)
+        if not (_JA_ENDING.fullmatch(at.one) and _JA_ENDING.fullmatch(at.other)):
+            return False
+        kana = _kana(at.head[::-1])[::-1], _kana(at.tail)  # a negation may begin or end there
+        one, other = (_JA_NOT.findall(part.join(kana)) for part in (at.one, at.other))
+        return len(other) == len(one) + 1
     if language == "ko" and _KO_NOT.search(at.other) and not _KO_NOT.search(at.one):
         return _is_ending(at.one, at.other) and _is_ending(_KO_NOT.sub("", at.other), at.one)
     return False
 
 
+def _kana(text: str) -> str:
+    return "".join(takewhile(lambda char: "ぁ" <= char <= "ん", text))
+
+
 def _is_ending(text: str, beside: str) -> bool:
     """Nothing but how a verb ends: its last syllable melts into the ending, so its first sound is enough."""
     same = bool(text and beside) and _sound(text[0]) == _sound(beside[0])
-    return {*text[same:]} <= _KO_ENDING
+    return bool(_KO_ENDING.fullmatch(text[same:]))
 
 
 def _sound(syllable: str) -> str:
@@ -191,7 +176,7 @@ def _sound(syllable: str) -> str:
 
 @lru_cache(maxsize=1)
 def _opposites() -> Sequence[tuple[str, str]]:
-    pairs = [tuple(line.split()) for line in sections("opposites.txt")["wide"]]
+    pairs = [tuple(line.split()) for line in sections("unspaced.txt")["opposites"]]
     return [(one, other) for a, b in pairs for one, other in ((a, b), (b, a))]
 
 
@@ -200,7 +185,8 @@ def _opposed(one: str, other: str) -> str:
     for word, opposite in _opposites():
         place = one.find(word)
         while place >= 0:
-            if one[:place] + opposite + one[place + len(word) :] == other:
+            rest = one[place + len(word) :]
+            if one[:place] + opposite + rest == other and (place or not _TOPIC.search(rest)):
                 return f"{word} / {opposite}"
             place = one.find(word, place + 1)
     return ""
@@ -209,6 +195,8 @@ def _opposed(one: str, other: str) -> str:
 def _one_value(at: _Parted, language: str) -> bool:
     """Does a value stand there, of which only one can be right?"""
     if not (at.one and at.other and at.head):
+        return False
+    if {at.one, at.other} == {"日", "天"} or _as_number(at.one) == _as_number(at.other):
         return False
     week = any(at.one in days and at.other in days for days in _WEEK)
     if week and (at.tail.startswith(("曜", "요일")) or at.head.endswith(("星期", "周", "礼拜"))):
@@ -220,6 +208,12 @@ def _one_value(at: _Parted, language: str) -> bool:
     if any(map(str.isdigit, at.one + at.other)) and not (at.one + at.other).isascii():
         return False
     return {"zh": _named_zh, "ja": _named_ja, "ko": _named_ko}[language](at)
+
+
+def _as_number(text: str) -> float | str:
+    """15 and 15.0 are one number."""
+    plain = text.replace(",", "")
+    return float(plain) if re.fullmatch(r"\d+(?:\.\d+)?", plain) else text
 
 
 def _measured(at: _Parted) -> bool:
@@ -237,14 +231,18 @@ def _measured(at: _Parted) -> bool:
 
 def _named_zh(at: _Parted) -> bool:
     """Behind a word that takes one thing only: with, by, in, is."""
-    return bool(_ZH_TAKES.search(at.head)) and not re.search("[的了和、,]", at.one + at.other)
+    if not {*"的了和、,"}.isdisjoint(at.one + at.other):
+        return False
+    there = _ZH_IN.search(at.head) and _ZH_INSIDE.fullmatch(at.tail)
+    return bool(there or _ZH_TAKES.search(at.head))
 
 
 def _named_ja(at: _Parted) -> bool:
     """A phrase of its own, with the particle of a means, a place or a copula behind it."""
-    phrase = len(at.head) > 2 and _JA_PHRASE.search(at.head)
-    kana = re.search("[ぁ-ん、,]", at.one + at.other)
-    return bool(phrase and _JA_TAKES.match(at.tail) and not kana)
+    phrase = _JA_PHRASE.search(at.head) and _JA_TAKES.match(at.tail)
+    return bool(phrase) and not any(
+        "ぁ" <= char <= "ん" or char in "、," for char in at.one + at.other
+    )
 
 
 def _named_ko(at: _Parted) -> bool:
@@ -254,10 +252,12 @@ def _named_ko(at: _Parted) -> bool:
     if not head or not gap:
         return False
     one, other = (start + part + end for part in (at.one, at.other))
-    for pattern, behind in ((_KO_TAKES, True), (_KO_CHOOSES, bool(_KO_CHOSEN.match(rest)))):
+    for pattern, behind in ((_KO_TAKES, True), (_KO_OBJECT, bool(_KO_CHOSEN.match(rest)))):
         if pattern.search(one) and pattern.search(other):
             return behind and " " not in at.one + at.other
-    copulas = not rest and all(_KO_IS.search(word) and not _is_verb(word) for word in (one, other))
+    copulas = not rest and all(
+        _KO_COPULA.search(word) and not _is_verb(word) for word in (one, other)
+    )
     return copulas and " " not in at.one + at.other
 
 
