@@ -33,6 +33,7 @@ def reasons(one: str, other: str) -> list[str]:
         ("세션 제한 시간은 30분이다.", "세션 제한 시간은 90분이다."),
         ("이 폴더의 파일을 쓰면 안 된다.", "이 폴더의 파일을 써도 된다."),
         ("알림 기능을 쓴다.", "알림 기능을 쓰지 않는다."),
+        ("검토에는 두 명이 필요하다.", "검토에는 세 명이 필요하다."),
     ],
 )
 def test_two_that_part_at_what_decides_contradict_each_other(one: str, other: str) -> None:
