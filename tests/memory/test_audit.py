@@ -215,6 +215,15 @@ def test_text_in_the_index_belongs_into_topic_files() -> None:
     assert more.faults[0].reason.startswith("no pointer in 2 lines, the first is line 2: ")
 
 
+@pytest.mark.parametrize(
+    "line",
+    ["| Topic | Why |\n|---|---|\n", "Role: see `user_role.md`.\n", "1. [Role](user_role)\n",
+     "<!-- kept by hand -->\n", "\ufeff# Memory\n", "[1]: ./user_role.md\n"],
+)  # fmt: skip
+def test_what_heads_a_table_or_names_a_file_in_another_way_is_no_text(line: str) -> None:
+    assert look(GOOD, index=line.encode() + index_of(GOOD)).faults == ()
+
+
 @pytest.mark.spec("M13")
 def test_real_memory_directories_are_audited(shared_data: Path) -> None:
     checked = 0

@@ -29,6 +29,7 @@ from lamina.memory.index import (
     Resolve,
     files_named,
     index_of,
+    lines_of_text,
     links_of,
     pointers_of,
     resolver,
@@ -224,7 +225,7 @@ def _audit(
         *_dead_links(heard, resolve),
         *_oversized(heard, index, team_index),
         *_unlabelled(memories),
-        *(_text_in_index(index, team_index) if with_index else ()),
+        *(_text_in_index(memories, index, team_index) if with_index else ()),
     ]
     hide = secrets_in(*{texts[one.path] for one in faults if one.rule}, rules=secret_rules)
     reasons = "\n".join(fault.reason for fault in faults)
@@ -413,7 +414,8 @@ def _dangling(
         if not resolve(path) and path.rpartition("/")[0] in folders:
             reason = f"line {line} of {index_of(path)} points to it, but it is not there"
             yield Fault("dangling", path, reason)
-    for prefix, content in (("team/", team_index), ("", index)):
+    # A folder of that name without an index of its own is no team's: whoever keeps it names its files.
+    for prefix, content in (*([("team/", team_index)] if team_index else ()), ("", index)):
         here = [p.removeprefix(prefix) for p in paths if index_of(p) == f"{prefix}MEMORY.md"]
         named = files_named(content, here)
         if (
@@ -482,15 +484,10 @@ def _unlabelled(memories: Iterable[Memory]) -> Iterator[Fault]:
             yield Fault("unlabelled", memory.path, f"it has no {' and no '.join(missing)}")
 
 
-def _text_in_index(index: bytes, team_index: bytes) -> Iterator[Fault]:
+def _text_in_index(memories: Iterable[Memory], index: bytes, team_index: bytes) -> Iterator[Fault]:
+    files = frozenset(one.path.rpartition("/")[2] for one in memories)
     for path, content in (("MEMORY.md", index), ("team/MEMORY.md", team_index)):
-        pointers = {one.line for one in (*pointers_of(content), *links_of(content))}
-        text = [
-            number
-            for number, line in enumerate(content.split(b"\n"), 1)
-            if line.strip() and not line.lstrip().startswith(b"#") and number not in pointers
-        ]
-        if text:
+        if text := lines_of_text(content, files):
             reason = f"no pointer in {_which(text)}: what it says belongs in topic files"
             yield Fault("unlabelled", path, reason)
 
