@@ -217,7 +217,7 @@ def test_text_in_the_index_belongs_into_topic_files() -> None:
 
 @pytest.mark.parametrize(
     "line",
-    ["| Topic | Why |\n|---|---|\n", "Role: see `user_role.md`.\n", "1. [Role](user_role)\n",
+    ["| Topic | Why |\n|---|---|\n", "Role: see `user_role.md`.\n", "1. [Role](role)\n",
      "<!-- kept by hand -->\n", "\ufeff# Memory\n", "[1]: ./user_role.md\n"],
 )  # fmt: skip
 def test_what_heads_a_table_or_names_a_file_in_another_way_is_no_text(line: str) -> None:

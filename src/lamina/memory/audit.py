@@ -31,7 +31,6 @@ from lamina.memory.index import (
     index_of,
     lines_of_text,
     links_of,
-    pointers_of,
     resolver,
 )
 from lamina.memory.journalled import INDEX_READ
@@ -225,7 +224,7 @@ def _audit(
         *_dead_links(heard, resolve),
         *_oversized(heard, index, team_index),
         *_unlabelled(memories),
-        *(_text_in_index(memories, index, team_index) if with_index else ()),
+        *(_text_in_index(index, team_index, resolve) if with_index else ()),
     ]
     hide = secrets_in(*{texts[one.path] for one in faults if one.rule}, rules=secret_rules)
     reasons = "\n".join(fault.reason for fault in faults)
@@ -484,10 +483,9 @@ def _unlabelled(memories: Iterable[Memory]) -> Iterator[Fault]:
             yield Fault("unlabelled", memory.path, f"it has no {' and no '.join(missing)}")
 
 
-def _text_in_index(memories: Iterable[Memory], index: bytes, team_index: bytes) -> Iterator[Fault]:
-    files = frozenset(one.path.rpartition("/")[2] for one in memories)
+def _text_in_index(index: bytes, team_index: bytes, resolve: Resolve) -> Iterator[Fault]:
     for path, content in (("MEMORY.md", index), ("team/MEMORY.md", team_index)):
-        if text := lines_of_text(content, files):
+        if text := lines_of_text(content, resolve):
             reason = f"no pointer in {_which(text)}: what it says belongs in topic files"
             yield Fault("unlabelled", path, reason)
 

@@ -191,9 +191,9 @@ def links_of(content: bytes) -> list[Pointer]:
     return found
 
 
-def lines_of_text(content: bytes, files: frozenset[str]) -> list[int]:
+def lines_of_text(content: bytes, resolve: Resolve) -> list[int]:
     """Numbers of the lines that say something and point nowhere: neither a heading, of a table too, nor
-    a comment, nor one that gives the name of one of these files in another way."""
+    a comment, nor one that gives the name of a file in another way."""
     lines = content.decode("utf-8-sig", "replace").split("\n")
     pointers = {one.line for one in (*pointers_of(content), *links_of(content))}
     found: list[int] = []
@@ -203,7 +203,7 @@ def lines_of_text(content: bytes, files: frozenset[str]) -> list[int]:
         if not bare or ruled or number in pointers or bare.startswith(("#", "<!--")):
             continue
         named = [*_PATHS.findall(bare), *(f"{one}.md" for one in _BARE_TARGET.findall(bare))]
-        if files.isdisjoint(one.rpartition("/")[2] for one in named):
+        if not any(map(resolve, named)):
             found.append(number)
     return found
 
