@@ -5,6 +5,9 @@ None of these figures is on unseen data. The author of the rules wrote the pairs
 and 4 of the 62 near misses; then the rules were changed on all pairs. A later version made 79 reports
 on the real directories, nearly all false; they were read in every directory, and the rules changed
 again until none was left. So both halves, by a hash of the directory, were seen: they show spread only.
+
+The pairs and directories that came later were written before they were run, and the figures of that one
+run are in RESULTS.md; the rules were changed on them since, so what this shows now is of data that was seen.
 """
 
 from __future__ import annotations
@@ -32,9 +35,9 @@ from lamina.text.contradictions import contradictions
 
 DATA = ROOT / "bench" / "data"
 PAIRS = DATA / "contradictions.tsv"
-UNSEEN_PAIRS = ("contradictions_unseen.tsv",)
+MORE_PAIRS = ("contradictions_unseen.tsv", "contradictions_fresh.tsv")
 SHOW = "LAMINA_SHOW" in os.environ  # each one that is wrong
-WRITTEN = ("dream_directories.txt",)
+WRITTEN = ("dream_directories.txt", "dream_directories_fresh.txt")
 _DATED = re.compile(r"(.{0,40})\((\d{4}-\d\d-\d\d)\)")
 
 
@@ -267,7 +270,7 @@ def main() -> int:
     ]
     for half, counts in planted(folders).items():
         figures += _precision_and_recall(f"{half} (both seen)", counts)
-    for name in UNSEEN_PAIRS:
+    for name in MORE_PAIRS:
         parts = planted(folders, DATA / name)
         whole = sum(parts.values(), Counter[str]())
         for part, counts in {"": whole, **parts}.items():

@@ -52,6 +52,7 @@ def test_the_same_thing_said_otherwise_is_found_with_its_reason(one: str, other:
         ("Customer 1 wants monthly invoices.", "Customer 2 wants weekly invoices."),
         ("The staging API listens on port 8443.", "The production API listens on port 9443."),
         ("2026-03-04: deployed to everyone.", "2026-03-11: not deployed to everyone."),
+        ("The test of 12 May failed.", "The test of 13 May did not fail."),
         ("The score threshold is 15.", "The score threshold is 15.0."),
         ("Coverage is 81% (was 74%).", "Coverage was 74%."),
         ("Full writeup in docs/a.md.", "Full writeup in docs/b.md."),
@@ -105,3 +106,16 @@ def test_a_folder_of_one_topic_is_no_series() -> None:
         ("ci.md", "CI\nci.md", "Never run the browser tests in headless mode."),
     ]
     assert len(list(contradictions(texts, 2))) == 1
+
+
+def test_files_of_one_form_that_differ_in_more_than_one_thing_are_a_series() -> None:
+    def told(*sentences: tuple[str, str]) -> int:
+        texts = [
+            (f"{place}.md", f"Region {place}\n{place}.md", "\n\n".join(said))
+            for place, said in zip(("Oslo", "Bern"), zip(*sentences, strict=True), strict=True)
+        ]
+        return len(list(contradictions(texts, 2)))
+
+    opens = ("The support desk opens at 8:00.", "The support desk opens at 9:00.")
+    paid = ("Invoices are sent by email.", "Invoices are sent by post.")
+    assert (told(opens), told(opens, paid)) == (1, 0)

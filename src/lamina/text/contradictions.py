@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import chain, islice, takewhile
@@ -75,28 +76,39 @@ def quarrels(told: Iterable[tuple[str, str, Sequence[str]]]) -> Iterator[tuple[s
         for sentence in sentences:
             spoken.setdefault(sentence, []).append((place, number))
             place += 1
+    found: defaultdict[tuple[int, int], dict[str, bool]] = defaultdict(dict)
+    for _, _, first, second, reason, sure in sorted(_quarrels(heads, spoken)):
+        found[first, second][reason] = sure
     seen: set[tuple[str, str]] = set()
-    for _, _, first, second, reason in sorted(_quarrels(heads, spoken)):
+    for (first, second), reasons in found.items():
         pair = (heads[first][0], heads[second][0])
-        if pair not in seen:
+        # Files of one form in which more than one thing differs are of two things, however clear each is.
+        alone = len(reasons) == 1 and all(reasons.values())
+        if pair not in seen and (alone or not _of_one_form(heads[first][1], heads[second][1])):
             seen.add(pair)
-            yield *pair, reason
+            yield *pair, next(iter(reasons))
 
 
 def _quarrels(
     heads: Sequence[tuple[str, str]], spoken: Mapping[str, list[tuple[int, int]]]
-) -> Iterator[tuple[int, int, int, int, str]]:
-    """Places of two sentences, the later first, the memories that they stand in, and the reason."""
+) -> Iterator[tuple[int, int, int, int, str, bool]]:
+    """Places of two sentences, the later first, the memories that they stand in, the reason, and whether
+    it is clear from the sentences alone of what they speak."""
     for one, other, sure in chain(_of_words(spoken), _unspaced(spoken)):
         for place, number in spoken[one]:
             for there, another in spoken[other]:
                 (a, x, left), (b, y, right) = (place, number, one), (there, another, other)
                 if a > b:
                     (a, x, left), (b, y, right) = (b, y, right), (a, x, left)
-                if _of_two_things(heads[x], heads[y], left, right, sure=sure):
+                (path, head), (other_path, another_head) = heads[x], heads[y]
+                if path == other_path or not (sure or _related(head, another_head)):
                     continue
+                if _of_two_things(head, another_head, left, right):
+                    continue
+                titles = map(_words_of_title, (head, another_head))
+                clear = sure or _titled_by(titles, (left, right))
                 if reason := _reason(left, right):
-                    yield b, a, x, y, f"{reason} (“{_short(left)}” / “{_short(right)}”)"
+                    yield b, a, x, y, f"{reason} (“{_short(left)}” / “{_short(right)}”)", clear
 
 
 def _of_words(spoken: Iterable[str]) -> Iterator[tuple[str, str, bool]]:
@@ -124,24 +136,28 @@ def _reason(one: str, other: str) -> str:
     return _quarrel(_taken_apart(one), _taken_apart(other))
 
 
-def _of_two_things(
-    head: tuple[str, str], another: tuple[str, str], *sentences: str, sure: bool
-) -> bool:
-    """Do two files speak of two things by their titles, where the sentences don't say of what they speak?
-    Of a series every part says the same of something else: "Sprint 11" and "Sprint 12", "dev" and "prod"."""
-    if head[0] == another[0] or not (sure or _related(head[1], another[1])):
-        return True
-    titles = [_words_of_title(one) for _, one in (head, another)]
-    told = {word for one in sentences for word in wording.words(one)}
-    if any(len(told.intersection(title)) > len(title) / 2 for title in titles):
-        return False  # a title that is made of the sentence narrows nothing
-    mine, theirs = ({*one} - {*rest} for one, rest in (titles, titles[::-1]))
+def _of_two_things(head: str, another: str, *sentences: str) -> bool:
+    """Do two files speak of two things by their titles? Of a series every part says the same of something
+    else: "Sprint 11" and "Sprint 12", "dev" and "prod"."""
+    titles = [_words_of_title(one) for one in (head, another)]
     for narrows in (_PLACES.__contains__, _is_number):
-        if any(map(narrows, mine)) and any(map(narrows, theirs)):
-            return True
-    apart = [pair for pair in zip(*titles, strict=False) if pair[0] != pair[1]]
-    of_one_form = 2 <= len(titles[0]) == len(titles[1]) and len(apart) == 1
-    return of_one_form and not sure and bool(mine and theirs)
+        mine, theirs = ([*filter(narrows, title)] for title in titles)
+        if mine and theirs and mine != theirs:
+            return not _titled_by(titles, sentences)
+    return False
+
+
+def _titled_by(titles: Iterable[Sequence[str]], sentences: Iterable[str]) -> bool:
+    """Is a title made of the sentence itself? Such narrows nothing."""
+    told = {word for one in sentences for word in wording.words(one)}
+    return any(len(told.intersection(title)) > len(title) / 2 for title in titles)
+
+
+def _of_one_form(head: str, another: str) -> bool:
+    """Have they titles that part at one word of several: "Client Aydin", "Client Berg"?"""
+    one, other = _words_of_title(head), _words_of_title(another)
+    apart = [pair for pair in zip(one, other, strict=False) if pair[0] != pair[1]]
+    return 2 <= len(one) == len(other) and len(apart) == 1
 
 
 @lru_cache(maxsize=1024)
@@ -181,7 +197,8 @@ def _clearly_about_the_same(one: Said, other: Said) -> bool:
     mine, theirs = _apart(one, other)
     enough = _ENOUGH if mine or theirs else _ENOUGH - 1
     named = [values_of(said.text).get("place", frozenset[str]()) for said in (one, other)]
-    return len({*one.about} & {*other.about}) + len(named[0] & named[1]) >= enough
+    shared = len({*one.about} & {*other.about}) + 2 * len(one.labels & other.labels)
+    return shared + len(named[0] & named[1]) >= enough
 
 
 def _apart(one: Said, other: Said) -> tuple[set[str], set[str]]:

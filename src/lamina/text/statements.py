@@ -84,7 +84,7 @@ _VALUE = re.compile(r"(?<![\w.~–/-])(\d[\d.,:]*)(?:[ -]?(%|[^\W\d_]+))?(?![\w~
 _PLACE = re.compile(r"https?://\S+|[~.]?/?[\w.-]+(?:/[\w.-]+)+|`[^`]+`")
 # "AWS Secrets Manager" is one name.
 _PROPER = re.compile(r"(?<=[a-zß-ÿ] )[A-Z]\w+(?: [A-Z]\w+){1,2}\b")
-_DATE = re.compile(r"\d{4}-\d\d-\d\d|\b\d+/\d+\b")
+_DATE = Listed("statements.dated")
 _ENTRY = re.compile(r"[-*+#|>]|\d+[.)] ")
 _WRAPPED = re.compile(r"(?<=[^\s.!?:;。])\n(?=[^\W\d]|[`(\"])")
 _POINTING = (*"[[ http related why siehe verwandt voir link status source".split(), "see ")  # noqa: SIM905

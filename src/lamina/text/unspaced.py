@@ -35,6 +35,7 @@ _TWICE = (
 _ZH_NOT, _ZH_SO = Listed("unspaced.not_zh"), Listed("unspaced.so_zh")
 _JA_NOT, _JA_ENDING = Listed("unspaced.not_ja"), Listed("unspaced.ending_ja")
 _KO_NOT, _KO_ENDING = Listed("unspaced.not_ko"), Listed("unspaced.ending_ko")
+_WEEKLY = Listed("unspaced.weekly")
 _WEEK = ("一二三四五六日天", "月火水木金土日", "월화수목금토일")
 _NUMERAL, _MEASURE = Listed("unspaced.numeral"), Listed("unspaced.measure")
 _ORDINAL, _COUNTED = Listed("unspaced.ordinal"), Listed("unspaced.counted")
@@ -198,9 +199,10 @@ def _one_value(at: _Parted, language: str) -> bool:
         return False
     if {at.one, at.other} == {"日", "天"} or _as_number(at.one) == _as_number(at.other):
         return False
-    week = any(at.one in days and at.other in days for days in _WEEK)
-    if week and (at.tail.startswith(("曜", "요일")) or at.head.endswith(("星期", "周", "礼拜"))):
-        return len(at.head) > 3  # else it is the day of which both speak
+    if any(at.one in days and at.other in days for days in _WEEK):
+        marked = _WEEKLY.search(at.head)
+        if marked or at.tail.startswith(("曜", "요일")):  # a day of which both speak stands first
+            return len(at.head[: marked.start() if marked else None].strip()) > 1
     if _NUMERAL.fullmatch(at.one) and _NUMERAL.fullmatch(at.other):
         return _measured(at)
     if max(len(at.one), len(at.other)) > _LONGEST_NAME and not (at.one + at.other).isascii():
