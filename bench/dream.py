@@ -37,7 +37,7 @@ DATA = ROOT / "bench" / "data"
 PAIRS = DATA / "contradictions.tsv"
 MORE_PAIRS = ("contradictions_unseen.tsv", "contradictions_fresh.tsv")
 SHOW = "LAMINA_SHOW" in os.environ  # each one that is wrong
-WRITTEN = ("dream_directories.txt", "dream_directories_fresh.txt")
+WRITTEN = ("dream_directories.txt", "dream_directories_fresh.txt", "dream_directories_last.txt")
 _DATED = re.compile(r"(.{0,40})\((\d{4}-\d\d-\d\d)\)")
 
 

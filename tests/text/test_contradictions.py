@@ -119,3 +119,11 @@ def test_files_of_one_form_that_differ_in_more_than_one_thing_are_a_series() -> 
     opens = ("The support desk opens at 8:00.", "The support desk opens at 9:00.")
     paid = ("Invoices are sent by email.", "Invoices are sent by post.")
     assert (told(opens), told(opens, paid)) == (1, 0)
+
+
+def test_more_than_two_files_of_one_form_are_a_series() -> None:
+    texts = [
+        (f"{name}.md", f"Host {name}\n{name}.md", f"SSH listens on port {port}.")
+        for name, port in (("alpha", 22), ("beta", 2222), ("gamma", 22))
+    ]
+    assert (len(list(contradictions(texts[:2], 2))), list(contradictions(texts, 3))) == (1, [])

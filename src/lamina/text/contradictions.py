@@ -34,6 +34,7 @@ _ENOUGH = 4  # words in common that name a thing without a look at the files' ti
 _LONGEST_NAME = 3  # words
 _ARTICLES = frozenset("the a an der die das dem den le la o".split())  # noqa: SIM905 - a word list
 _PLACES = SCOPES - {"test", "tests", "testing", "ci"}  # those are what a file is about
+_SERIES = 2  # titles of one form need not be of a series
 _MOST_SENTENCES = 60  # of one memory
 _MOST_OF_ALL = 60_000  # sentences that are held against each other
 _TOKEN = re.compile(r"[^\s,;.!?()]+(?:\.[^\s,;.!?()]+)*")
@@ -82,11 +83,18 @@ def quarrels(told: Iterable[tuple[str, str, Sequence[str]]]) -> Iterator[tuple[s
     seen: set[tuple[str, str]] = set()
     for (first, second), reasons in found.items():
         pair = (heads[first][0], heads[second][0])
-        # Files of one form in which more than one thing differs are of two things, however clear each is.
-        alone = len(reasons) == 1 and all(reasons.values())
-        if pair not in seen and (alone or not _of_one_form(heads[first][1], heads[second][1])):
+        form = _form(heads[first][1], heads[second][1])
+        if pair not in seen and not (form and _is_series(form, reasons, heads)):
             seen.add(pair)
             yield *pair, next(iter(reasons))
+
+
+def _is_series(
+    form: tuple[str, ...], reasons: Mapping[str, bool], heads: Sequence[tuple[str, str]]
+) -> bool:
+    """Are two files of one form of two things? So they are if more than one thing differs in them, if a
+    sentence doesn't say by itself of what it speaks, or if there are more than two of the form."""
+    return len(reasons) > 1 or not all(reasons.values()) or _members(form, heads) > _SERIES
 
 
 def _quarrels(
@@ -153,11 +161,21 @@ def _titled_by(titles: Iterable[Sequence[str]], sentences: Iterable[str]) -> boo
     return any(len(told.intersection(title)) > len(title) / 2 for title in titles)
 
 
-def _of_one_form(head: str, another: str) -> bool:
-    """Have they titles that part at one word of several: "Client Aydin", "Client Berg"?"""
+def _form(head: str, another: str) -> tuple[str, ...]:
+    """What two titles that part at one word of several have in common, with nothing for that word:
+    "Client Aydin", "Client Berg"."""
     one, other = _words_of_title(head), _words_of_title(another)
-    apart = [pair for pair in zip(one, other, strict=False) if pair[0] != pair[1]]
-    return 2 <= len(one) == len(other) and len(apart) == 1
+    form = tuple(a if a == b else "" for a, b in zip(one, other, strict=False))
+    return form if 2 <= len(one) == len(other) and form.count("") == 1 else ()
+
+
+def _members(form: tuple[str, ...], heads: Iterable[tuple[str, str]]) -> int:
+    """How many different titles are of a form."""
+    titles = {tuple(_words_of_title(head)) for _, head in heads}
+    return sum(
+        len(title) == len(form) and all(a in ("", b) for a, b in zip(form, title, strict=True))
+        for title in titles
+    )
 
 
 @lru_cache(maxsize=1024)
