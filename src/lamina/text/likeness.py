@@ -21,6 +21,7 @@ from lamina.text.statements import (
     plain_words,
     stripped,
 )
+from lamina.text.unspaced import is_wide, parting
 from lamina.text.wording import negates
 
 _SHARED = 6  # of the rarest words, before two long texts are compared
@@ -55,6 +56,10 @@ def tells_apart(one: str, other: str) -> bool:
             return True
     if negates(one) != negates(other) or difference(one, other):
         return True
+    if is_wide(one) and is_wide(other):
+        first, second = (set(wording.sentences(text)) for text in (one, other))
+        if any(parting(a, b)[0] for a in first - second for b in second - first):
+            return True
     turned = {(less, more) for more, less in COMPARED.findall(one.casefold())}
     return not turned.isdisjoint(COMPARED.findall(other.casefold()))
 
