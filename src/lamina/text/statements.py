@@ -213,12 +213,8 @@ def sentences_of(text: str) -> Iterator[str]:
                 continue
             dated = bool(_DATE.search(sentence[:40]))
             bare = sentence.strip(" \t-*#>|")
-            if (
-                len(bare) > 300
-                or len(bare) * (2 if is_wide(bare) else 1) < 8
-                or "|" in bare
-                or sentence.startswith("#")
-            ):
+            short = len(bare) < 8 and not (len(bare) > 3 and is_wide(bare))
+            if short or len(bare) > 300 or "|" in bare or sentence.startswith("#"):
                 continue
             opening = bare[:24].casefold().lstrip("*")
             if not opening.startswith(_POINTING) and not bare.rstrip("*_").endswith(":"):
