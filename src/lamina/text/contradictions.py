@@ -6,7 +6,7 @@ import re
 import sys
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache, partial
 from itertools import chain, islice, takewhile
 
 from lamina.text import wording
@@ -43,7 +43,7 @@ _REFUSED = re.compile(
 )
 
 
-_taken_apart = lru_cache(maxsize=1024)(taken_apart)  # few are like another, some like many
+_taken_apart = lru_cache(maxsize=4096)(taken_apart)  # few are like another, some like many
 
 
 def contradictions(
@@ -77,6 +77,7 @@ def quarrels(told: Iterable[tuple[str, str, Sequence[str]]]) -> Iterator[tuple[s
         for sentence in sentences:
             spoken.setdefault(sentence, []).append((place, number))
             place += 1
+    members = cache(partial(_members, heads))
     found: defaultdict[tuple[int, int], dict[str, bool]] = defaultdict(dict)
     for _, _, first, second, reason, sure in sorted(_quarrels(heads, spoken)):
         found[first, second][reason] = sure
@@ -84,17 +85,12 @@ def quarrels(told: Iterable[tuple[str, str, Sequence[str]]]) -> Iterator[tuple[s
     for (first, second), reasons in found.items():
         pair = (heads[first][0], heads[second][0])
         form = _form(heads[first][1], heads[second][1])
-        if pair not in seen and not (form and _is_series(form, reasons, heads)):
+        # They are of two things if more than one differs in them, if a sentence doesn't say by itself of
+        # what it speaks, or if there are more than two of the form.
+        alone = len(reasons) == 1 and all(reasons.values())
+        if pair not in seen and (not form or (alone and members(form) <= _SERIES)):
             seen.add(pair)
             yield *pair, next(iter(reasons))
-
-
-def _is_series(
-    form: tuple[str, ...], reasons: Mapping[str, bool], heads: Sequence[tuple[str, str]]
-) -> bool:
-    """Are two files of one form of two things? So they are if more than one thing differs in them, if a
-    sentence doesn't say by itself of what it speaks, or if there are more than two of the form."""
-    return len(reasons) > 1 or not all(reasons.values()) or _members(form, heads) > _SERIES
 
 
 def _quarrels(
@@ -102,7 +98,7 @@ def _quarrels(
 ) -> Iterator[tuple[int, int, int, int, str, bool]]:
     """Places of two sentences, the later first, the memories that they stand in, the reason, and whether
     it is clear from the sentences alone of what they speak."""
-    for one, other, sure in chain(_of_words(spoken), _unspaced(spoken)):
+    for one, other, reason, sure in chain(_of_words(spoken), _unspaced(spoken)):
         for place, number in spoken[one]:
             for there, another in spoken[other]:
                 (a, x, left), (b, y, right) = (place, number, one), (there, another, other)
@@ -115,27 +111,27 @@ def _quarrels(
                     continue
                 titles = map(_words_of_title, (head, another_head))
                 clear = sure or _titled_by(titles, (left, right))
-                if reason := _reason(left, right):
-                    yield b, a, x, y, f"{reason} (“{_short(left)}” / “{_short(right)}”)", clear
+                if told := reason if left is one else _reason(left, right):
+                    yield b, a, x, y, f"{told} (“{_short(left)}” / “{_short(right)}”)", clear
 
 
-def _of_words(spoken: Iterable[str]) -> Iterator[tuple[str, str, bool]]:
-    """Pairs of sentences that quarrel, and whether it is clear from them alone of what they speak."""
+def _of_words(spoken: Iterable[str]) -> Iterator[tuple[str, str, str, bool]]:
+    """Pairs of sentences that quarrel, in what, and whether it is clear from them alone of what they speak."""
     sentences = [one for one in spoken if not KEYED.match(one) and not is_wide(one)]
     about = [about_of(plain_words(stripped(one)[1])) for one in sentences]
     for first, second, _ in alike_pairs(about, _ALIKE, apart=_MOST_APART):
         one, other = _taken_apart(sentences[first]), _taken_apart(sentences[second])
-        if _quarrel(one, other):
-            yield one.text, other.text, _clearly_about_the_same(one, other)
+        if reason := _quarrel(one, other):
+            yield one.text, other.text, reason, _clearly_about_the_same(one, other)
 
 
-def _unspaced(spoken: Iterable[str]) -> Iterator[tuple[str, str, bool]]:
+def _unspaced(spoken: Iterable[str]) -> Iterator[tuple[str, str, str, bool]]:
     """The same of Chinese, Japanese and Korean."""
     sentences = list(filter(is_wide, spoken))
     for first, second, _ in alike_pairs([*map(pairs_of, sentences)], LEAST_ALIKE, apart=MOST_APART):
         reason, sure = parting(sentences[first], sentences[second])
         if reason:
-            yield sentences[first], sentences[second], sure
+            yield sentences[first], sentences[second], reason, sure
 
 
 def _reason(one: str, other: str) -> str:
@@ -169,7 +165,7 @@ def _form(head: str, another: str) -> tuple[str, ...]:
     return form if 2 <= len(one) == len(other) and form.count("") == 1 else ()
 
 
-def _members(form: tuple[str, ...], heads: Iterable[tuple[str, str]]) -> int:
+def _members(heads: Iterable[tuple[str, str]], form: tuple[str, ...]) -> int:
     """How many different titles are of a form."""
     titles = {tuple(_words_of_title(head)) for _, head in heads}
     return sum(
