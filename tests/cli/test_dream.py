@@ -83,6 +83,18 @@ def test_a_dry_run_of_a_directory_that_lamina_never_saw_leaves_nothing_behind(
 
 
 @pytest.mark.spec("L6.4")
+def test_what_is_done_and_only_remarked_on_is_not_called_not_applied(
+    lamina: Run, world: Path
+) -> None:
+    lamina("memory", "add", FACT, "--file", "deploy_a.md")
+    (memory_of(world) / "diary.md").write_text("# 2026-02-03\nThe auditor calls tomorrow.\n")
+    ran = lamina("dream", "--now")
+    assert "tomorrow (2026-02-04)" in (memory_of(world) / "diary.md").read_text()
+    assert "diary.md has no description" in ran.err
+    assert "not applied" not in ran.out + ran.err
+
+
+@pytest.mark.spec("L6.4")
 @pytest.mark.usefixtures("doubles")
 def test_a_dry_run_leaves_nothing_behind(lamina: Run, world: Path) -> None:
     before = tree(world)

@@ -666,3 +666,22 @@ def test_words_of_an_index_line_stay_though_its_file_is_gone_and_another_says_th
     index = "- [Token](project_token.md) — after the MVP\n- [Plan](plan.md) — the plan\n"
     plan = dream(memory("plan.md", "The token comes after the MVP."), index=index)
     assert plan.index.startswith("- Token — after the MVP\n")
+
+
+def test_a_pointer_into_a_folder_named_team_stays() -> None:
+    there = memory("team/oncall.md", "The week on call begins on Monday.")
+    index = "- [On call](team/oncall.md)\n"
+    assert dream(there, index=index).index == index
+
+
+@pytest.mark.parametrize(
+    ("one", "two"),
+    [
+        ("ログは共有サーバーに保存し、毎週月曜日に確認する。", "ログは共有サーバーに保存し、毎週金曜日に確認する。"),
+        ("設定画面では通知メールを有効にする。", "設定画面では通知メールを無効にする。"),
+        ("数据库备份每天凌晨两点执行,结果发到运维群。", "数据库备份每天凌晨四点执行,结果发到运维群。"),
+        ("결제 모듈 담당자는 민수다. 문의는 메신저로 한다.", "결제 모듈 담당자는 지영이다. 문의는 메신저로 한다."),
+    ],
+)  # fmt: skip
+def test_what_contradicts_itself_without_spaces_is_never_merged(one: str, two: str) -> None:
+    assert dream(memory("a.md", one), memory("b.md", two, at=2.0)).merges == ()

@@ -215,6 +215,15 @@ def test_text_in_the_index_belongs_into_topic_files() -> None:
     assert more.faults[0].reason.startswith("no pointer in 2 lines, the first is line 2: ")
 
 
+@pytest.mark.parametrize(
+    "line",
+    ["| Topic | Why |\n|---|---|\n", "Role: see `user_role.md`.\n", "1. [Role](role)\n",
+     "<!-- kept by hand -->\n", "\ufeff# Memory\n", "[1]: ./user_role.md\n"],
+)  # fmt: skip
+def test_what_heads_a_table_or_names_a_file_in_another_way_is_no_text(line: str) -> None:
+    assert look(GOOD, index=line.encode() + index_of(GOOD)).faults == ()
+
+
 @pytest.mark.spec("M13")
 def test_real_memory_directories_are_audited(shared_data: Path) -> None:
     checked = 0
@@ -244,6 +253,12 @@ def test_pairs_found_by_rare_words_are_those_found_by_comparing_all(
         if sets[one] & sets[other]
     }
     assert {(one, other) for one, other, _ in alike_pairs(sets, least)} == slow
+    near = {
+        (one, other)
+        for one, other in slow
+        if max(len(sets[one] - sets[other]), len(sets[other] - sets[one])) <= 1
+    }
+    assert {(one, other) for one, other, _ in alike_pairs(sets, least, apart=1)} == near
 
 
 _DECIDES = frozenset("ab")  # words that are beside the point here
@@ -327,3 +342,15 @@ def test_lines_of_signs_above_what_replaces_a_memory_take_no_time() -> None:
     assert superseding("replaces old.md\n" + "\n---- " * 20_000)[1] == ""
     assert superseding("text\n\n> **Status: superseded by** [new](new.md)")[1] == "new"
     assert time.process_time() - start < 2
+
+
+def test_a_foreign_folder_named_team_is_pointed_to_by_the_index_beside_it() -> None:
+    there = memory("team/oncall.md", "The week on call begins on Monday.", type="project")
+    found = look(there, index=b"- [On call](team/oncall.md)\n")
+    assert "dangling" not in kinds(found)
+
+
+def test_a_link_in_an_index_of_latin_letters_leads_to_its_file() -> None:
+    there = memory("größen.md", "Shirts: XL for guests, M for the band.")
+    found = look(there, index="- [Größen](größen.md) - Hemden\n".encode("latin-1"))
+    assert "dangling" not in kinds(found)

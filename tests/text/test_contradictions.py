@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from lamina.text.likeness import contradictions
+from lamina.text.contradictions import contradictions
 
 
 def reasons(one: str, other: str) -> list[str]:
-    texts = [(path, f"{path} {text}", text) for path, text in (("one.md", one), ("two.md", other))]
+    texts = [(path, f"{text}\n{path}", text) for path, text in (("one.md", one), ("two.md", other))]
     return [reason for _, _, reason in contradictions(texts, len(texts))]
 
 
@@ -26,6 +26,10 @@ def reasons(one: str, other: str) -> list[str]:
         ("Deploys happen on Tuesdays at 10:00.", "Deploys happen on Thursdays at 10:00."),
         ("Every merge needs two approvals.", "Every merge needs one approval."),
         ("Le serveur de test utilise PostgreSQL 14.", "Le serveur de test utilise PostgreSQL 16."),
+        ("Guest passes live for two weeks.", "Guest passes live for five weeks."),
+        ("The search index is built by hand.", "The search index is built automatically."),
+        ("The chat client is built with Qt.", "The chat client is built with React Native."),
+        ("Der Nutzer will immer gefragt werden.", "Der Nutzer will nie gefragt werden."),
     ],
 )
 def test_the_same_thing_said_otherwise_is_found_with_its_reason(one: str, other: str) -> None:
@@ -48,6 +52,7 @@ def test_the_same_thing_said_otherwise_is_found_with_its_reason(one: str, other:
         ("Customer 1 wants monthly invoices.", "Customer 2 wants weekly invoices."),
         ("The staging API listens on port 8443.", "The production API listens on port 9443."),
         ("2026-03-04: deployed to everyone.", "2026-03-11: not deployed to everyone."),
+        ("The test of 12 May failed.", "The test of 13 May did not fail."),
         ("The score threshold is 15.", "The score threshold is 15.0."),
         ("Coverage is 81% (was 74%).", "Coverage was 74%."),
         ("Full writeup in docs/a.md.", "Full writeup in docs/b.md."),
@@ -72,3 +77,53 @@ def test_what_is_refused_the_other_way_round_is_found_among_names_of_things() ->
     assert [reason.split(" (")[0] for *_, reason in contradictions(texts, 2)] == [
         "the other way round"
     ]
+
+
+@pytest.mark.parametrize(
+    ("title", "another"),
+    [
+        ("Sprint 11", "Sprint 12"),
+        ("env-dev", "env-prod"),
+        ("Client Aydin", "Client Berg"),
+        ("topic 4", "topic 5"),
+    ],
+)
+def test_files_of_a_series_speak_of_two_things(title: str, another: str) -> None:
+    texts = [
+        (f"{name}.md", f"{name}\n{name}.md", f"The contact is {who}. It is read every {days} days.")
+        for name, who, days in ((title, "Elif", 4), (another, "Jonas", 5))
+    ]
+    assert list(contradictions(texts, 2)) == []
+
+
+def test_a_folder_of_one_topic_is_no_series() -> None:
+    texts = [
+        (
+            "testing.md",
+            "Testing\ntesting.md how to test",
+            "Run the browser tests in headless mode.",
+        ),
+        ("ci.md", "CI\nci.md", "Never run the browser tests in headless mode."),
+    ]
+    assert len(list(contradictions(texts, 2))) == 1
+
+
+def test_files_of_one_form_that_differ_in_more_than_one_thing_are_a_series() -> None:
+    def told(*sentences: tuple[str, str]) -> int:
+        texts = [
+            (f"{place}.md", f"Region {place}\n{place}.md", "\n\n".join(said))
+            for place, said in zip(("Oslo", "Bern"), zip(*sentences, strict=True), strict=True)
+        ]
+        return len(list(contradictions(texts, 2)))
+
+    opens = ("The support desk opens at 8:00.", "The support desk opens at 9:00.")
+    paid = ("Invoices are sent by email.", "Invoices are sent by post.")
+    assert (told(opens), told(opens, paid)) == (1, 0)
+
+
+def test_more_than_two_files_of_one_form_are_a_series() -> None:
+    texts = [
+        (f"{name}.md", f"Host {name}\n{name}.md", f"SSH listens on port {port}.")
+        for name, port in (("alpha", 22), ("beta", 2222), ("gamma", 22))
+    ]
+    assert (len(list(contradictions(texts[:2], 2))), list(contradictions(texts, 3))) == (1, [])

@@ -40,7 +40,8 @@ from lamina.text.claims import (
     said_in,
     statements,
 )
-from lamina.text.likeness import contradictions, disagreement, tells_apart
+from lamina.text.contradictions import contradictions, disagreement
+from lamina.text.likeness import tells_apart
 from lamina.text.lists import Listed
 from lamina.text.wording import content_stems, hard_tokens, likeness, words
 from lamina.text.written_dates import dated

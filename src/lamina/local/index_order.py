@@ -71,7 +71,7 @@ def repaired(
     for path in sorted(removed):
         if path in linked or not path[:1].isalnum() or ":" in path:  # such may be no plain link
             content = without_pointer(content, path)
-    resolve = resolver([*known, *others])
+    resolve = resolver([*(memory.path for memory in memories), *others])
     astray = [one for one in links_of(content) if not resolve(one.file)]
     folders = {path.rpartition("/")[0] for path in known}
     astray = [one for one in astray if one.file.rpartition("/")[0] in folders | {"", "team"}]

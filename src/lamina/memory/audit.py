@@ -29,8 +29,8 @@ from lamina.memory.index import (
     Resolve,
     files_named,
     index_of,
+    lines_of_text,
     links_of,
-    pointers_of,
     resolver,
 )
 from lamina.memory.journalled import INDEX_READ
@@ -40,7 +40,7 @@ from lamina.ports import MemoryStore
 from lamina.secrets import Rules, secrets_in
 from lamina.text import wording
 from lamina.text.claims import fenced_blocks, files_named_in, superseding
-from lamina.text.likeness import quarrels, told_sentences
+from lamina.text.contradictions import quarrels, told_sentences
 from lamina.text.lists import Listed
 from lamina.text.pairs import alike_pairs
 
@@ -224,7 +224,7 @@ def _audit(
         *_dead_links(heard, resolve),
         *_oversized(heard, index, team_index),
         *_unlabelled(memories),
-        *(_text_in_index(index, team_index) if with_index else ()),
+        *(_text_in_index(index, team_index, resolve) if with_index else ()),
     ]
     hide = secrets_in(*{texts[one.path] for one in faults if one.rule}, rules=secret_rules)
     reasons = "\n".join(fault.reason for fault in faults)
@@ -329,7 +329,7 @@ def _contradictions(heard: Iterable[_Heard]) -> Iterator[Fault]:
 
 def contradicting(memory: Memory) -> tuple[str, str, str]:
     """A memory as the detector of contradictions reads it: path, what it is about, what it says."""
-    head = f"{memory.path} {memory.name} {memory.description}"
+    head = f"{memory.name}\n{memory.path} {memory.description}"
     return memory.path, head, f"{memory.description}\n\n{memory.body}"
 
 
@@ -413,9 +413,16 @@ def _dangling(
         if not resolve(path) and path.rpartition("/")[0] in folders:
             reason = f"line {line} of {index_of(path)} points to it, but it is not there"
             yield Fault("dangling", path, reason)
-    for prefix, content in (("team/", team_index), ("", index)):
+    # A folder of that name without an index of its own is no team's: whoever keeps it names its files.
+    for prefix, content in (*([("team/", team_index)] if team_index else ()), ("", index)):
         here = [p.removeprefix(prefix) for p in paths if index_of(p) == f"{prefix}MEMORY.md"]
         named = files_named(content, here)
+        if (
+            prefix
+        ):  # a folder of that name need not be a team's: the index beside it may point there
+            named |= {
+                p.removeprefix(prefix) for p in files_named(index, [*map(prefix.__add__, here)])
+            }
         for path in here:
             if path not in named and path.casefold() != "readme.md":
                 yield Fault("dangling", prefix + path, f"{prefix}MEMORY.md does not point to it")
@@ -476,15 +483,9 @@ def _unlabelled(memories: Iterable[Memory]) -> Iterator[Fault]:
             yield Fault("unlabelled", memory.path, f"it has no {' and no '.join(missing)}")
 
 
-def _text_in_index(index: bytes, team_index: bytes) -> Iterator[Fault]:
+def _text_in_index(index: bytes, team_index: bytes, resolve: Resolve) -> Iterator[Fault]:
     for path, content in (("MEMORY.md", index), ("team/MEMORY.md", team_index)):
-        pointers = {one.line for one in (*pointers_of(content), *links_of(content))}
-        text = [
-            number
-            for number, line in enumerate(content.split(b"\n"), 1)
-            if line.strip() and not line.lstrip().startswith(b"#") and number not in pointers
-        ]
-        if text:
+        if text := lines_of_text(content, resolve):
             reason = f"no pointer in {_which(text)}: what it says belongs in topic files"
             yield Fault("unlabelled", path, reason)
 

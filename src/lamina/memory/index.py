@@ -111,6 +111,10 @@ _POINTER = re.compile(
 )
 _LINK = re.compile(rf"\[{_TARGET}|\[\[(?P<wiki>[^\[\]\n|#]+)[^\[\]\n]*\]\]")
 _BARE_TARGET = re.compile(r"\]\((?:\./)?([\w-]+)\)")  # a link without an ending
+_LATIN = re.compile(
+    "[\udc80-\udcff]"
+)  # a byte that is no UTF-8: the letter that Latin-1 has for it
+_PATHS = re.compile(r"[\w./-]+")
 _HEADING = re.compile(r"#{1,6}[ \t]+(.*?)[ \t#]*\r?\n?\Z")
 
 
@@ -187,6 +191,23 @@ def links_of(content: bytes) -> list[Pointer]:
     return found
 
 
+def lines_of_text(content: bytes, resolve: Resolve) -> list[int]:
+    """Numbers of the lines that say something and point nowhere: neither a heading, of a table too, nor
+    a comment, nor one that gives the name of a file in another way."""
+    lines = content.decode("utf-8-sig", "replace").split("\n")
+    pointers = {one.line for one in (*pointers_of(content), *links_of(content))}
+    found: list[int] = []
+    for number, (line, below) in enumerate(zip(lines, [*lines[1:], ""], strict=True), 1):
+        bare = line.strip()
+        ruled = any(one and {*one} <= {*"-=|: "} for one in (bare, below.strip()))
+        if not bare or ruled or number in pointers or bare.startswith(("#", "<!--")):
+            continue
+        named = [*_PATHS.findall(bare), *(f"{one}.md" for one in _BARE_TARGET.findall(bare))]
+        if not any(map(resolve, named)):
+            found.append(number)
+    return found
+
+
 def resolver(paths: Iterable[str]) -> Resolve:
     """Which of these files a link means; "" if none or two. A name may leave out the ending, the
     folder or the type that it begins with, and differ in case and hyphens."""
@@ -217,7 +238,7 @@ def files_named(content: bytes, paths: Sequence[str]) -> set[str]:
     lies in it, as a folder."""
     resolve = resolver(paths)
     text = _composed(unquote(content.decode("utf-8", "replace")))
-    words = set(re.findall(r"[\w./-]+", text))
+    words = {*_PATHS.findall(text)}
     ends = {word.rsplit("/", 1)[-1] for word in words if word.endswith(".md")}
     folders = {word.removeprefix("./").rsplit("/", 1)[0] for word in words if "/" in word}
     own = {resolve(link.file) for link in links_of(content)}
@@ -415,7 +436,7 @@ def _without_link(line: str, files: frozenset[str]) -> str:
 
 
 def _named(link: str) -> str:
-    link = link.strip().split("#", 1)[0]
+    link = _LATIN.sub(lambda found: chr(ord(found[0]) - 0xDC00), link.strip().split("#", 1)[0])
     while link.startswith("./"):
         link = link[2:]
     link = unescape(link) if "&" in link else link

@@ -17,9 +17,11 @@ _FEW = 3  # words of which each set may have one alone, and half are still in bo
 def alike_pairs(
     sets: Sequence[Collection[str]] | Sequence[Collection[int]],
     least: float,
+    *,
+    apart: int | None = None,
 ) -> list[tuple[int, int, float]]:
-    """Every pair (i < j) whose Jaccard likeness is at least `least`, with the likeness, by j, then i. No set
-    has a word twice.
+    """Every pair (i < j) whose Jaccard likeness is at least `least`, with the likeness, by j, then i; with
+    `apart` only those of which each has at most so many words that the other lacks. No set has a word twice.
 
     Two sets that are alike must share some of their rarest words, so only sets that do are compared, each
     with those before it in the order of their sizes.
@@ -34,7 +36,8 @@ def alike_pairs(
     first = 0  # those before it are too small
     for place, words in enumerate(ranked):
         size = len(words)
-        common = max(1, math.ceil(least * size - 1e-9))
+        near = size - apart if apart is not None else 0
+        common = max(1, math.ceil(least * size - 1e-9), near)
         with_larger = max(common, math.ceil(2 * least / (1 + least) * size - 1e-9))
         sharing.append(min(_SHARED, 1 + common // 16))
         while len(ranked[first]) < common:
@@ -48,7 +51,7 @@ def alike_pairs(
         for other in [one for one, n in rivals.items() if n >= sharing[one]]:
             shared = len(mine.intersection(ranked[other]))
             both = size + len(ranked[other]) - shared
-            if shared >= least * both:
+            if shared >= near and shared >= least * both:
                 one, two = sorted((order[other], order[place]))
                 found.append((one, two, shared / both))
         for word in words[: size - with_larger + sharing[-1]]:

@@ -60,7 +60,7 @@ class DreamStep:
     typed: tuple[str, ...] = ()  # changed files that still are the user's own word
     doubtful: tuple[str, ...] = ()
     inbox: tuple[tuple[Proposal, Verdict, bytes], ...] = ()
-    warnings: tuple[str, ...] = ()  # what the gate remarked; also among the problems
+    warnings: tuple[str, ...] = ()  # what the gate remarked on what is done
     merged: tuple[str, ...] = ()  # went, and all that they said stands in other files
     problems: tuple[str, ...] = ()  # what was wanted and is not done, with its reason
 
@@ -254,7 +254,6 @@ class DreamPlanner:
                 p for p in lost if p in fates and fates[p].holders and not fates[p].overruled
             ),
             problems=(
-                *remarks,
                 *(redact(draft.mask(one, rules), rules) for one in draft.problems.values()),
                 *(redact(one, rules) for one in said),
             ),

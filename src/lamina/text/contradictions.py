@@ -1,0 +1,334 @@
+"""Finds pairs of memories that can't both be right. Pure."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import cache, lru_cache, partial
+from itertools import chain, combinations, islice, takewhile
+
+from lamina.text import wording
+from lamina.text.pairs import alike_pairs, one_apart
+from lamina.text.statements import (
+    COMPARED,
+    KEYED,
+    OPPOSITES,
+    POLES,
+    SCOPES,
+    TELLING,
+    WORN,
+    Said,
+    about_of,
+    plain_words,
+    sentences_of,
+    stripped,
+    taken_apart,
+    values_of,
+)
+from lamina.text.unspaced import LEAST_ALIKE, MOST_APART, is_wide, pairs_of, parting
+
+_ALIKE = 0.5  # of the words that are left when what decides is taken out
+_MOST_APART = 2  # words that one of two quarrelling sentences has alone: a name and an opposite
+_ENOUGH = 4  # words in common that name a thing without a look at the files' titles
+_LONGEST_NAME = 3  # words
+_ARTICLES = frozenset("the a an der die das dem den le la o".split())  # noqa: SIM905 - a word list
+_PLACES = SCOPES - {"test", "tests", "testing", "ci"}  # those are what a file is about
+_SERIES = 2  # titles of one form need not be of a series
+_MOST_SENTENCES = 60  # of one memory
+_MOST_OF_ALL = 60_000  # sentences that are held against each other
+_TOKEN = re.compile(r"[^\s,;.!?()]+(?:\.[^\s,;.!?()]+)*")
+_REFUSED = re.compile(
+    r"\b(?:not|never|nicht|nie|kein\w*|jamais|pas|nunca) (?:(?:from|on|in|to|with|the) )*`?(\w+)"
+)
+
+
+_taken_apart = lru_cache(maxsize=4096)(taken_apart)  # few are like another, some like many
+
+
+def contradictions(
+    texts: Iterable[tuple[str, str, str]], many: int
+) -> Iterator[tuple[str, str, str]]:
+    """(path, other path, reason) of two memories that can't both be right, once a pair, from (path,
+    head, text) of each of so many. Only sentences about the same thing are held against each other: nearly the
+    same words, in the same scope, that differ in a sign, an opposite or a single value."""
+    known: dict[int, Sequence[str]] = {}  # by hash: the texts themselves are not held on to
+    told: list[tuple[str, str, Sequence[str]]] = []
+    for path, head, text in texts:
+        if (mark := hash(text)) not in known:
+            known[mark] = told_sentences(text, many)
+        told.append((path, head, known[mark]))
+    yield from quarrels(told)
+
+
+def told_sentences(text: str, many: int) -> Sequence[str]:
+    """The sentences of a text, one of so many, that are held against others."""
+    most = max(3, min(_MOST_SENTENCES, _MOST_OF_ALL // max(1, many)))
+    return tuple(map(sys.intern, islice(sentences_of(text), most)))  # many stand in several texts
+
+
+def quarrels(told: Iterable[tuple[str, str, Sequence[str]]]) -> Iterator[tuple[str, str, str]]:
+    """The same of memories whose sentences are known."""
+    heads: list[tuple[str, str]] = []
+    spoken: dict[str, list[tuple[int, int]]] = {}  # the same sentence may stand in many memories
+    place = 0
+    for number, (path, head, sentences) in enumerate(told):
+        heads.append((path, head))
+        for sentence in sentences:
+            spoken.setdefault(sentence, []).append((place, number))
+            place += 1
+    members = cache(partial(_members, heads))
+    found: defaultdict[tuple[int, int], dict[str, bool]] = defaultdict(dict)
+    for _, _, first, second, reason, sure in sorted(_quarrels(heads, spoken)):
+        found[first, second][reason] = sure
+    seen: set[tuple[str, str]] = set()
+    for (first, second), reasons in found.items():
+        pair = (heads[first][0], heads[second][0])
+        form = _form(heads[first][1], heads[second][1])
+        # They are of two things if more than one differs in them, if a sentence doesn't say by itself of
+        # what it speaks, or if there are more than two of the form.
+        alone = len(reasons) == 1 and all(reasons.values())
+        if pair not in seen and (not form or (alone and members(form) <= _SERIES)):
+            seen.add(pair)
+            yield *pair, next(iter(reasons))
+
+
+def _quarrels(
+    heads: Sequence[tuple[str, str]], spoken: Mapping[str, list[tuple[int, int]]]
+) -> Iterator[tuple[int, int, int, int, str, bool]]:
+    """Places of two sentences, the later first, the memories that they stand in, the reason, and whether
+    it is clear from the sentences alone of what they speak."""
+    for one, other, reason, sure in chain(_of_words(spoken), _unspaced(spoken)):
+        for place, number in spoken[one]:
+            for there, another in spoken[other]:
+                (a, x, left), (b, y, right) = (place, number, one), (there, another, other)
+                if a > b:
+                    (a, x, left), (b, y, right) = (b, y, right), (a, x, left)
+                (path, head), (other_path, another_head) = heads[x], heads[y]
+                if path == other_path or not (sure or _related(head, another_head)):
+                    continue
+                if _of_two_things(head, another_head, left, right):
+                    continue
+                titles = map(_words_of_title, (head, another_head))
+                clear = sure or _titled_by(titles, (left, right))
+                if told := reason if left is one else _reason(left, right):
+                    yield b, a, x, y, f"{told} (“{_short(left)}” / “{_short(right)}”)", clear
+
+
+def _of_words(spoken: Iterable[str]) -> Iterator[tuple[str, str, str, bool]]:
+    """Pairs of sentences that quarrel, in what, and whether it is clear from them alone of what they speak."""
+    sentences = [one for one in spoken if not KEYED.match(one) and not is_wide(one)]
+    about = [about_of(plain_words(stripped(one)[1])) for one in sentences]
+    poles = wording.stems_of(POLES)
+    # They part at a word, at an opposite, or at both; or at a name, which may have several words.
+    for first, second in {*one_apart(about, _ALIKE, poles), *_beside_names(sentences, about)}:
+        one, other = _taken_apart(sentences[first]), _taken_apart(sentences[second])
+        if reason := _quarrel(one, other):
+            yield one.text, other.text, reason, _clearly_about_the_same(one, other)
+
+
+def _beside_names(
+    sentences: Sequence[str], about: Sequence[Collection[str]]
+) -> Iterator[tuple[int, int]]:
+    """Places of those that are the same but for a name (`_other_name`), as they are found without it."""
+    framed: defaultdict[int, list[int]] = defaultdict(list)
+    for place, sentence in enumerate(sentences):
+        words = _TOKEN.findall(sentence)
+        folded = [word.casefold() for word in words]
+        for start in range(1, len(words)):
+            for end in range(start + 1, 1 + min(start + _LONGEST_NAME, len(words))):
+                if not _may_name(words[start:end], folded[:start], alone=end == start + 1):
+                    break
+                framed[hash((*folded[:start], None, *folded[end:]))].append(place)
+    for places in framed.values():
+        for first, second in combinations(sorted({*places}), 2):
+            mine, theirs = {*about[first]}, {*about[second]}
+            shared = len(mine & theirs)
+            alone = max(len(mine), len(theirs)) - shared
+            if alone <= _MOST_APART and shared >= _ALIKE * len(mine | theirs):
+                yield first, second
+
+
+def _unspaced(spoken: Iterable[str]) -> Iterator[tuple[str, str, str, bool]]:
+    """The same of Chinese, Japanese and Korean."""
+    sentences = list(filter(is_wide, spoken))
+    for first, second, _ in alike_pairs([*map(pairs_of, sentences)], LEAST_ALIKE, apart=MOST_APART):
+        reason, sure = parting(sentences[first], sentences[second])
+        if reason:
+            yield sentences[first], sentences[second], reason, sure
+
+
+def _reason(one: str, other: str) -> str:
+    if is_wide(one) and is_wide(other):
+        return parting(one, other)[0]
+    return _quarrel(_taken_apart(one), _taken_apart(other))
+
+
+def _of_two_things(head: str, another: str, *sentences: str) -> bool:
+    """Do two files speak of two things by their titles? Of a series every part says the same of something
+    else: "Sprint 11" and "Sprint 12", "dev" and "prod"."""
+    titles = [_words_of_title(one) for one in (head, another)]
+    for narrows in (_PLACES.__contains__, _is_number):
+        mine, theirs = ([*filter(narrows, title)] for title in titles)
+        if mine and theirs and mine != theirs:
+            return not _titled_by(titles, sentences)
+    return False
+
+
+def _titled_by(titles: Iterable[Sequence[str]], sentences: Iterable[str]) -> bool:
+    """Is a title made of the sentence itself? Such narrows nothing."""
+    told = {word for one in sentences for word in wording.words(one)}
+    return any(len(told.intersection(title)) > len(title) / 2 for title in titles)
+
+
+def _form(head: str, another: str) -> tuple[str, ...]:
+    """What two titles that part at one word of several have in common, with nothing for that word:
+    "Client Aydin", "Client Berg"."""
+    one, other = _words_of_title(head), _words_of_title(another)
+    form = tuple(a if a == b else "" for a, b in zip(one, other, strict=False))
+    return form if 2 <= len(one) == len(other) and form.count("") == 1 else ()
+
+
+def _members(heads: Iterable[tuple[str, str]], form: tuple[str, ...]) -> int:
+    """How many different titles are of a form."""
+    titles = {tuple(_words_of_title(head)) for _, head in heads}
+    return sum(
+        len(title) == len(form) and all(a in ("", b) for a, b in zip(form, title, strict=True))
+        for title in titles
+    )
+
+
+@lru_cache(maxsize=1024)
+def _words_of_title(head: str) -> Sequence[str]:
+    """Of the head's first line, without words that say nothing of the matter."""
+    found = wording.words(head.partition("\n")[0].replace("_", " "))
+    return [word for word in found if wording.stem(word) not in WORN]
+
+
+def _is_number(word: str) -> bool:
+    return any(map(str.isdigit, word))
+
+
+def disagreement(one: str, other: str) -> str:
+    """ "" or why two sentences of one file can't both be so."""
+    if is_wide(one) and is_wide(other):
+        return parting(one, other)[0]
+    first, second = taken_apart(one), taken_apart(other)
+    reason = _quarrel(first, second)
+    return (
+        reason if reason and (_clearly_about_the_same(first, second) or _related(one, one)) else ""
+    )
+
+
+def _related(head: str, other: str) -> bool:
+    """Do two files share a word of their titles that says something?"""
+    return not (_title(head) & _title(other)) <= WORN
+
+
+@lru_cache(maxsize=1024)
+def _title(head: str) -> frozenset[str]:
+    return wording.content_stems(head.replace("_", " "))
+
+
+def _clearly_about_the_same(one: Said, other: Said) -> bool:
+    """A few words in common are about the same thing only where the files are, too."""
+    mine, theirs = _apart(one, other)
+    enough = _ENOUGH if mine or theirs else _ENOUGH - 1
+    named = [values_of(said.text).get("place", frozenset[str]()) for said in (one, other)]
+    shared = len({*one.about} & {*other.about}) + 2 * len(one.labels & other.labels)
+    return shared + len(named[0] & named[1]) >= enough
+
+
+def _apart(one: Said, other: Said) -> tuple[set[str], set[str]]:
+    poles = wording.content_stems(" ".join(one.poles ^ other.poles))
+    mine, theirs = {*one.about}, {*other.about}
+    return mine - theirs - poles, theirs - mine - poles
+
+
+def _quarrel(one: Said, other: Said) -> str:
+    """ "" or in what two sentences differ, if they are about the same thing."""
+    if one.where != other.where or one.labels != other.labels or one.keyed or other.keyed:
+        return ""
+    mine, theirs = _apart(one, other)
+    shared, apart = len({*one.about}.intersection(other.about)), len(mine) + len(theirs)
+    rules = one.rule and other.rule and not apart
+    if shared < (1 if rules else 2):
+        return ""
+    same = one.no == other.no and one.poles == other.poles
+    if same and apart:  # before the values, which take long to find
+        name = _other_name(one.text, other.text)
+        return name if name and values_of(one.text) == values_of(other.text) else ""
+    if max(len(mine), len(theirs)) > 1:
+        return ""
+    values, others = values_of(one.text), values_of(other.text)
+    if values == others:
+        return _turned(one, other, apart, shared)
+    tells = one.tells and other.tells
+    return _other_value(values, others, measures=not tells) if same else ""
+
+
+def _turned(one: Said, other: Said, apart: int, shared: int) -> str:
+    """The same said with the opposite sign or word, or the other way round."""
+    if one.no != other.no:
+        clear = not apart or (apart == 1 and shared >= _ENOUGH - 1)
+        return "one of them says not" if clear and one.poles == other.poles else ""
+    mine, theirs = one.poles - other.poles, other.poles - one.poles
+    if mine or theirs:
+        both = len(mine) == len(theirs) == 1 and theirs <= OPPOSITES[min(mine)]
+        return f"{min(mine)} / {min(theirs)}" if both and apart <= 1 else ""
+    around = {(less, more) for more, less in COMPARED.findall(one.text.casefold())}
+    turned = around.intersection(COMPARED.findall(other.text.casefold()))
+    if not turned and not apart:
+        mine, theirs = ({*_REFUSED.findall(said.text.casefold())} for said in (one, other))
+        turned = mine and theirs and not mine & theirs
+    return "the other way round" if turned else ""
+
+
+def _other_value(
+    one: Mapping[str, frozenset[str]], other: Mapping[str, frozenset[str]], *, measures: bool
+) -> str:
+    """The single value in which they differ; `measures`: a number with its unit only."""
+    differing = [kind for kind in one if one[kind] != other.get(kind)]
+    if len(differing) != 1 or one.keys() != other.keys():
+        return ""
+    left, right = one[differing[0]] - other[differing[0]], other[differing[0]] - one[differing[0]]
+    alone = len(left) == len(right) == 1
+    units = {value.partition(" ")[2] for value in (*left, *right)}
+    if not alone or (differing[0] == "number" and len(units) > 1) or (measures and "" in units):
+        return ""
+    return f"{min(left)} / {min(right)}"
+
+
+def _other_name(one: str, other: str) -> str:
+    """ "The owner is Marta" / "The owner is Pavel": sentences that part at one name or value alone."""
+    first, second = _TOKEN.findall(one), _TOKEN.findall(other)
+    start = _same(first, second)
+    end = _same(first[start:][::-1], second[start:][::-1])
+    mine, theirs = first[start : len(first) - end], second[start : len(second) - end]
+    if not (start and mine and theirs) or max(len(mine), len(theirs)) > _LONGEST_NAME:
+        return ""
+    ahead = [word.casefold() for word in first[:start]]
+    name = _may_name([*mine, *theirs], ahead, alone=len(mine) == len(theirs) == 1)
+    return f"{' '.join(mine)} / {' '.join(theirs)}" if name else ""
+
+
+def _may_name(words: Sequence[str], ahead: Sequence[str], *, alone: bool) -> bool:
+    """May these be names, as what stands ahead of them tells something of them? One word alone directly
+    behind what tells may be any."""
+    if TELLING.isdisjoint(ahead):
+        return False
+    behind = next((word for word in reversed(ahead) if word not in _ARTICLES), "")
+    named = (word[:1] in "`\"'" or word[:1].isupper() or not word.isalpha() for word in words)
+    return (alone and behind in TELLING) or all(named)
+
+
+def _same(one: Sequence[str], other: Sequence[str]) -> int:
+    """How many words they begin with are the same."""
+    pairs = zip(one, other, strict=False)
+    return sum(1 for _ in takewhile(lambda pair: pair[0].casefold() == pair[1].casefold(), pairs))
+
+
+def _short(sentence: str) -> str:
+    folded = wording.fold(sentence)
+    return folded if len(folded) <= 60 else f"{folded[:57]}…"
