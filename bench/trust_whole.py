@@ -160,13 +160,12 @@ def tried(
     gate = context_of(talk)
     when = partial(days_named, lambda *_: SAID.isoformat())
     gate = replace(gate, dates=when) if "days" in case.given else gate
-    with tempfile.TemporaryDirectory() as folder:
-        with store_of(Path(folder), gate, case, own) as store:
-            try:
-                put(store)
-            except LaminaError:
-                return
-            yield way, store
+    with tempfile.TemporaryDirectory() as folder, store_of(Path(folder), gate, case, own) as store:
+        try:
+            put(store)
+        except LaminaError:
+            return
+        yield way, store
 
 
 def store_of(folder: Path, gate: GateContext, case: Case, own: Sequence[str]) -> FileStore:

@@ -10,11 +10,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import takewhile
 
 from lamina.memories import LABEL, Evidence, Memory, Proposal
-from lamina.memory.naming import link_targets, title_of, without_links
-from lamina.memory.topics import said_by_keys
+from lamina.memory.naming import TOPIC, link_targets, only_topics, title_of, without_links
+from lamina.memory.topics import ID, KEPT_BY_US, said_by_keys
 from lamina.messages import Origin
 from lamina.text import about, wording
 from lamina.text.about import Message, made_of, same_sentence
@@ -50,7 +51,6 @@ _LASTING, _STORY, _MATERIAL = map(words, ("proof.lasting", "proof.stories", "pro
 _SOON, _SHORT_TURN = 6, 120  # later messages that may unsay it; letters of an answer
 _ME, _YOU = {"i", "my", "ich", "mein", "我"}, {"you", "your", "du", "dein", "你", "您"}
 _SOMEBODY, _KEEP, _YES = map(words, ("proof.user", "proof.keep", "proof.yes"))
-_TOPIC = words("proof.topics")  # what a title may call a memory, whatever it says
 _AND_A = Listed("proof.and_a")
 _CLAUSES = re.compile(r"[,;:，；：\n]|\b(?:because|since|weil|denn)\b|因为")
 _HEAD_KEY = re.compile(r"^(?:name|description):\s*")
@@ -92,9 +92,30 @@ def why_unproven(
         return "it quotes nothing that the user typed"
     support = _supported(proposal, record)
     support.standing, support.fact = standing, proposal.type not in ("user", "feedback")
+    if day := _day_of_nobody(proposal, record):
+        return f"they named no such day as “{day}”"
     if below := _read_wrongly(proposal, vouched, claim):
         return f"below {_short(below)} it would mean something else"
     return support.reason or next(_reasons_against(proposal, claim, support, record), "")
+
+
+def _day_of_nobody(proposal: Proposal, record: Record) -> str:
+    """ "" or what a key of ours says of when, where neither that was said nor anything said then."""
+    if proposal.type not in ("user", "feedback"):
+        return ""
+    where = [(one, one.session or proposal.session) for one in proposal.evidence]
+    known = " ".join(
+        run
+        for one, session in where
+        for said in (one.quote, "today")
+        for run in record.dates(said, session, one.entry)
+    )
+    dated = (
+        one
+        for key, one in proposal.extra.items()
+        if key.casefold() in KEPT_BY_US and not ID.fullmatch(one) and any(map(str.isdigit, one))
+    )
+    return next((one for one in dated if one[:10] not in known or len(one) < 10), "")
 
 
 def _reasons_against(
@@ -173,17 +194,24 @@ def told_apart(claim: str) -> tuple[str, str]:
 
 
 def unproven_explanations(proposal: Proposal, record: Record, vouched: str) -> list[str]:
-    """The lines of a proven memory that explain it and that the user did not say themselves."""
+    """The lines of a proven memory that explain it and are no whole sentences of the user's: their words
+    put together anew are the assistant's."""
     support = _supported(proposal, record) if proposal.evidence else _Support()
-    proof = _proof(support)
+    proof = _proof(support).splitlines()
     known = {wording.spaced(line) for line in vouched.splitlines()}
+    told = {
+        line: line.strip()[marker.end() :].strip()
+        for line in proposal.body.splitlines()
+        for marker in [TEMPLATE_WORDS.match(line.strip())]
+        if marker and wording.spaced(line) not in known
+    }
     return [
         line
-        for line in proposal.body.splitlines()
-        if TEMPLATE_WORDS.match(line.strip())
-        and LABEL not in line
-        and wording.spaced(line) not in known
-        and _share(TEMPLATE_WORDS.sub(" ", line), proof) < _NEEDED_SHARE
+        for line, text in told.items()
+        if not text.startswith(LABEL)
+        and not all(
+            any(same_sentence(one, said) for said in proof) for one in wording.sentences(text)
+        )
     ]
 
 
@@ -203,16 +231,16 @@ def _title_adds(proposal: Proposal, said: Sequence[Message]) -> str:
     """ "" or a title that says more than what the memory is about. Of the user's word it must be a whole
     sentence, what we make of one, or what such a memory is called."""
     title = _spelled(proposal.name, proposal.type)
-    topic = _TOPIC.sub(" ", title)
-    stems = wording.content_stems(topic)
-    if not stems and not wording.hard_tokens(topic) and not wording.denials(topic):
+    topic, theirs = TOPIC.sub(" ", title), proposal.type in ("user", "feedback")
+    tells = wording.content_stems(topic) or wording.hard_tokens(topic) or wording.denials(topic)
+    if only_topics(title) or not (theirs or tells):
         return ""
     runs = [one for by in said for way in by.ways() for one in (way, about.without_wish(way))]
     # One that is cut must show it: what the rule is limited to may be gone.
     cut = (one for way in runs for one in [title_of(way)] if one[-1:] != "…" or title[-1] == "…")
     if any(same_sentence(title, one) for one in (*runs, *cut)):
         return ""
-    if proposal.type not in ("user", "feedback"):
+    if not theirs:
         known = any(_share(topic, one) >= _HALF for one in runs)
         return "" if known and not find_order(title) else title
     return title  # "Penicillin" of "I'm not allergic to penicillin" is read as the opposite
@@ -254,7 +282,7 @@ class _Support:
             texts = (text, text[:1].lower() + text[1:]) if self.fact else (text,)
             for one in sources:
                 known = one + self.standing if self.fact else one or self.standing
-                if any(made_of(text, known, self.days, after=after) for text in texts):
+                if any(made_of(text, known, after=after) for text in texts):
                     self.held = one[0].text if one else ""
                     return count
         return 0
@@ -302,7 +330,11 @@ def _messages(item: Evidence, record: Record, session: str) -> Iterator[Message]
     announced = at_once and any(one.rstrip().endswith((":", "：")) for one in told[:1])
     if tale or announced or (at_once and any(map(_MATERIAL.search, (*told[:1], asked)))):
         return
-    yield Message("\n\n".join(said), asked=asked, later=later)
+
+    def dates(text: str) -> Sequence[str]:
+        return record.dates(text, session, item.entry)
+
+    yield Message("\n\n".join(said), asked=asked, later=later, dates=dates)
 
 
 def is_wish(item: Evidence, session: str, record: Record, *, instead: bool) -> bool:
@@ -353,7 +385,9 @@ def claimed_text(proposal: Proposal, memories: Iterable[Memory], vouched: str) -
     """What the memory says beside its title, without links to memories there are and proven lines."""
     heads = "\n".join([proposal.description, proposal.hook, *said_by_keys(proposal.extra), ""])
     linked = "[[" in heads or "[[" in proposal.body
-    targets = link_targets(memories) if linked else set[str]()
+    theirs = proposal.type in ("user", "feedback")
+    among = (one for one in memories if not theirs or one.type in ("user", "feedback"))
+    targets = link_targets(among) if linked else set[str]()
     sources = _standing(vouched, proposal.type, targets)
     proven = {
         wording.spaced(one)
@@ -361,9 +395,10 @@ def claimed_text(proposal: Proposal, memories: Iterable[Memory], vouched: str) -
         if "\n" not in source.text.strip()
         for one in (source.text, _spelled(source.text, proposal.type))
     }
-    said, body = (without_links(one, targets).splitlines() for one in (heads, proposal.body))
-    if proposal.type in ("user", "feedback"):
-        stands = wording.in_place(body, without_links(vouched, targets).splitlines())
+    unlinked = partial(without_links, targets=targets, alone=theirs)
+    said, body = (unlinked(one).splitlines() for one in (heads, proposal.body))
+    if theirs:
+        stands = wording.in_place(body, unlinked(vouched).splitlines())
         body = [line for line, there in zip(body, stands, strict=True) if not there]
     else:
         said, body = [*said, *body], []
@@ -378,8 +413,9 @@ def claimed_text(proposal: Proposal, memories: Iterable[Memory], vouched: str) -
 def _standing(vouched: str, kind: str | None, targets: set[str] | None = None) -> list[Message]:
     """What needs no new proof, to be told again: each line, but of the user's word only title and
     description, and the text as a whole."""
-    lines = without_links(vouched, targets or set()).splitlines()
-    if kind not in ("user", "feedback"):
+    theirs = kind in ("user", "feedback")
+    lines = without_links(vouched, targets or set(), alone=theirs).splitlines()
+    if not theirs:
         return [Message(_HEAD_KEY.sub("", line)) for line in lines]
     heads = [line for line in lines if _HEAD_KEY.match(line)]
     body = "\n".join(line for line in lines if line not in heads)

@@ -390,6 +390,10 @@ def _why_inbox(proposal: Proposal, context: GateContext, forgotten: str) -> tupl
         return f"the user had this forgotten {forgotten}", origin
     if unproven and proposal.type in ("user", "feedback"):
         return f"a {proposal.type} memory needs the user's own word, and {unproven}", origin
+    if proposal.writer == "dream" and proposal.type in ("user", "feedback"):
+        told = evidence.unproven_explanations(proposal, record, f"{vouched}\n{known}")
+        if told:  # nobody is there to put the label
+            return f"nobody said “{told[0].strip()[:80]}”, and it lacks its label", origin
     if context.known.get(proposal.path) is None and (why := why_misnamed(proposal)):
         return why, origin
     if unproven or others_stand:

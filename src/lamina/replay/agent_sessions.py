@@ -35,10 +35,15 @@ from lamina.replay.recording import Builder, as_blocks, moment_of
 from lamina.text.origins import added_by_client
 
 AGENTS = ("claude-code", "codex", "gemini", "opencode", "pi")
+_BY_PROGRAMS = ("system", "sdk")  # a prompt's source
 _FIRST_LINE = 1_000_000
 _SAMPLE = 50  # lines that tell what a file is
 _UNREAD = ".unread"  # beside an empty copy: why it is empty
-_ASIDE = ("isMeta", "isCompactSummary")  # Claude Code's marks of lines that nobody typed
+# Claude Code's marks of lines that nobody typed: what a tool, a hook, a task or itself put there.
+_ASIDE = (
+    *("isMeta", "isCompactSummary", "isVisibleInTranscriptOnly"),
+    *("sourceToolUseID", "sourceToolAssistantUUID"),
+)
 _SESSION_ID = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-")
 
 
@@ -189,7 +194,11 @@ def _claude(one: AgentSession) -> _Said:
         spoken = value.get("type") in ("user", "assistant") and not value.get("isSidechain")
         if not spoken or not content:
             continue
-        aside = any(value.get(mark) for mark in _ASIDE)
+        sender = str(as_object(value.get("origin")).get("kind") or "human")
+        source = str(value.get("promptSource") or "typed")
+        aside = (
+            any(value.get(mark) for mark in _ASIDE) or sender != "human" or source in _BY_PROGRAMS
+        )
         whole = (text for who, text in claude_texts(value) if who == "result")
         said: list[Block] = []
         for block in content:

@@ -8,6 +8,7 @@ and what the gate does not accept is taken back. Touches the memory through its 
 from __future__ import annotations
 
 import os
+import re
 import stat
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -192,6 +193,21 @@ def append_to_log(store: MemoryStore, path: str, added: bytes, note: Note) -> No
             return
 
 
+_TYPED_ENTRY = re.compile(r"(?m)^\W*[\d:]*\s*\[(?:user|feedback)\]")
+
+
+def _demand_its_own(path: str, added: bytes) -> None:
+    """Entries in the user's words are logged by Remember, which asks the gate; nothing goes on with one."""
+    text = added.decode("utf-8", "replace")
+    if found := _TYPED_ENTRY.search(text):
+        why = f"“{found[0].strip()}” marks what the user said, and Remember logs that"
+    elif text.lstrip("\r\n")[:1].isspace():
+        why = "its first line is indented, and would go on with the entry above"
+    else:
+        return
+    raise ToolError(f"Not written: {path}: {why}.")
+
+
 Stamped = tuple[tuple[int, int, int], bytes]  # a file's state, and its content
 
 
@@ -345,7 +361,9 @@ class MemoryGuard:
                 f"Not written: {below} is a log, whose lines stay as they are. Use Edit or Write to "
                 "add your entry behind the last of them."
             )
-        append_to_log(self._store, below, data[len(old or b"") :], self._note(below, reason))
+        added = data[len(old or b"") :]
+        _demand_its_own(below, added)
+        append_to_log(self._store, below, added, self._note(below, reason))
         return os.stat(path)
 
     def _note(self, path: str, reason: str) -> Note:
@@ -363,6 +381,7 @@ class MemoryGuard:
             try:
                 if new is not None and new.startswith(old or b""):
                     self._demand_no_secret(path, new, old)
+                    _demand_its_own(path, new[len(old or b"") :])
                     added = new[len(old or b"") :]
                 else:
                     yield f"Taken back: {path} is a log, whose lines stay as they are."
