@@ -159,7 +159,7 @@ def tried(
     talk = [turn for turn in case.one.talk if turn[0] != "memory"]
     gate = context_of(talk)
     when = partial(days_named, lambda *_: SAID.isoformat())
-    gate = replace(gate, dates=when) if "days" in case.given else gate
+    gate = replace(gate, dates=when)  # as every session's
     with tempfile.TemporaryDirectory() as folder, store_of(Path(folder), gate, case, own) as store:
         try:
             put(store)

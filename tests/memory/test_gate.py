@@ -198,7 +198,12 @@ def test_a_word_that_the_user_did_not_say_may_turn_a_rule_round(said: int, decis
 
 def test_other_words_wait_and_the_reason_names_the_users_own() -> None:
     said = "please stop mocking the databases"
-    given: dict[str, Any] = {"type": "feedback", "path": "feedback_db.md", "name": "", "body": ""}
+    given: dict[str, Any] = {
+        "type": "feedback",
+        "path": "feedback_databases.md",
+        "name": "",
+        "body": "",
+    }
     wanted = proposal(said, **given, description="Stop mocks of the database")
     verdict = decide(wanted, ledger([("typed", said)]))
     assert (verdict.decision, verdict.theirs) == ("inbox", [said])
@@ -215,7 +220,7 @@ CONFIRM = [
 CONFIRMED = {
     "entry": "2",
     "type": "feedback",
-    "path": "feedback_tests.md",
+    "path": "feedback_testing.md",
     "name": "",
     "description": "Always use real databases instead of mocks",
     "body": "",
@@ -299,7 +304,7 @@ def test_a_yes_to_what_the_user_asked_themselves_counts_though_tools_were_used(
         [("typed", asked)], [("tool", "def f(): pass")], [("assistant", answer)], [("typed", "yes, keep that")]
     )  # fmt: skip
     wanted = proposal(
-        "yes, keep that", entry="3", type="feedback", path="feedback_x.md", name="x", description=rule, body=rule
+        "yes, keep that", entry="3", type="feedback", path="feedback_x.md", name="", description=rule, body=rule
     )  # fmt: skip
     assert decide(wanted, context).decision == decision
 
@@ -1075,8 +1080,14 @@ def test_an_index_line_tells_the_users_words_as_they_are(title: str, hook: str) 
         ("feedback_skip_the_review.md", "inbox"),
         ("feedback_no_reviews.md", "inbox"),
         ("feedback_never_push_main.md", "accept"),
-        ("feedback_git.md", "accept"),
-        ("feedback_package_manager.md", "accept"),
+        ("feedback_dont_push_main-2.md", "accept"),
+        ("feedback_main.md", "accept"),
+        ("feedback_testing_rules.md", "accept"),
+        # A word of nobody's reads as theirs, whatever it names.
+        ("feedback_git.md", "inbox"),
+        ("feedback_reckless_push.md", "inbox"),
+        ("feedback_push_main_1931.md", "inbox"),
+        ("feedback_his_main.md", "inbox"),
     ],
 )
 def test_a_files_name_says_nothing_that_its_memory_does_not(path: str, decision: str) -> None:

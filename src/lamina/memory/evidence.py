@@ -8,19 +8,19 @@ answer before it if nothing but the user's words was in view, else what the user
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import takewhile
 
 from lamina.memories import LABEL, Evidence, Memory, Proposal
+from lamina.memory.confirmations import confirmed
 from lamina.memory.naming import TOPIC, link_targets, only_topics, title_of, without_links
-from lamina.memory.topics import ID, KEPT_BY_US, said_by_keys
+from lamina.memory.topics import KEPT_BY_US
 from lamina.messages import Origin
 from lamina.text import about, wording
 from lamina.text.about import Message, made_of, same_sentence
 from lamina.text.asks import (
-    asked_for,
     classify,
     find_order,
     permits,
@@ -47,13 +47,19 @@ _LEAST_TRUSTED: tuple[Origin, ...] = (
 
 TEMPLATE_WORDS = re.compile(r"\*\*(?:Why|How to apply):?\*\*:?", re.IGNORECASE)
 _WRAPPED = re.compile(r"(?m)^(.{50,}[\w,]) ?\n[ \t]*(?=[a-z])")  # a line that goes on in the next
-_LASTING, _STORY, _MATERIAL = map(words, ("proof.lasting", "proof.stories", "proof.material"))
+_STORY, _MATERIAL = map(words, ("proof.stories", "proof.material"))
 _SOON, _SHORT_TURN = 6, 120  # later messages that may unsay it; letters of an answer
-_ME, _YOU = {"i", "my", "ich", "mein", "我"}, {"you", "your", "du", "dein", "你", "您"}
-_SOMEBODY, _KEEP, _YES = map(words, ("proof.user", "proof.keep", "proof.yes"))
+_SOMEBODY = words("proof.user")
 _AND_A = Listed("proof.and_a")
 _CLAUSES = re.compile(r"[,;:，；：\n]|\b(?:because|since|weil|denn)\b|因为")
 _HEAD_KEY = re.compile(r"^(?:name|description):\s*")
+# A day, a number, an id, or one of our own words: what such a key holds, and no statement.
+_ID = re.compile(r"(?!\d{4}-\d\d-\d\d$)[0-9a-fA-F-]{8,}")
+_OUR_VALUES = frozenset(
+    """true false memory tool page pasted assistant recalled system hook agent teammate outside
+    program user t z tz""".split()  # noqa: SIM905 - a word list
+)
+_WORD_ENDS = re.compile(r"[_.-]+|(?<=[a-z])(?=[A-Z])")
 
 
 def nothing(*_: str) -> tuple[()]:
@@ -113,9 +119,10 @@ def _day_of_nobody(proposal: Proposal, record: Record) -> str:
     dated = (
         one
         for key, one in proposal.extra.items()
-        if key.casefold() in KEPT_BY_US and not ID.fullmatch(one) and any(map(str.isdigit, one))
+        if key.casefold() in KEPT_BY_US and not _ID.fullmatch(one) and any(map(str.isdigit, one))
     )
-    return next((one for one in dated if one[:10] not in known or len(one) < 10), "")
+    # Where nobody recorded when anything was said, no day can be held against another.
+    return next((one for one in dated if known and (one[:10] not in known or len(one) < 10)), "")
 
 
 def _reasons_against(
@@ -299,7 +306,7 @@ def _supported(proposal: Proposal, record: Record) -> _Support:
                 f"a quote is not among the words that the user typed: {_short(item.quote)}"
             )
         for said in _messages(item, record, session):
-            lent = _confirmed(record, session, item.entry, proposal.type)
+            lent = confirmed(record, session, item.entry, proposal.type)
             found.messages.append(said)
             found.confirmed += [Message(one, later=said.later) for one in lent]
         found.days.extend(record.dates(item.quote, session, item.entry))
@@ -383,7 +390,7 @@ def why_unfounded(proposal: Proposal, claim: str, record: Record) -> str:
 
 def claimed_text(proposal: Proposal, memories: Iterable[Memory], vouched: str) -> str:
     """What the memory says beside its title, without links to memories there are and proven lines."""
-    heads = "\n".join([proposal.description, proposal.hook, *said_by_keys(proposal.extra), ""])
+    heads = "\n".join([proposal.description, proposal.hook, *_said_by_keys(proposal.extra), ""])
     linked = "[[" in heads or "[[" in proposal.body
     theirs = proposal.type in ("user", "feedback")
     among = (one for one in memories if not theirs or one.type in ("user", "feedback"))
@@ -408,6 +415,19 @@ def claimed_text(proposal: Proposal, memories: Iterable[Memory], vouched: str) -
         if wording.spaced(line) not in proven and not (line.strip() and made_of(line, sources))
     )
     return "\n".join([*new, *body])
+
+
+def _said_by_keys(extra: Mapping[str, str]) -> list[str]:
+    """What further frontmatter says, in keys ("obsolete:") as in values."""
+    said: list[str] = []
+    for key, value in extra.items():
+        spelled, ours = " ".join(_WORD_ENDS.split(key)), key.casefold() in KEPT_BY_US
+        if not ours:
+            said.append(spelled)
+        letters = "".join(filter(str.isalpha, value)).casefold()
+        if not (ours and (not letters or letters in _OUR_VALUES or _ID.fullmatch(value))):
+            said.append(value)
+    return said
 
 
 def _standing(vouched: str, kind: str | None, targets: set[str] | None = None) -> list[Message]:
@@ -454,70 +474,6 @@ def _found(quote: str, parts: Iterable[str]) -> bool:
                 return True
             at = folded.find(needle, at + 1)
     return False
-
-
-def is_plain_confirmation(typed: Sequence[str]) -> bool:
-    """Whether all that was typed says yes, and neither asks nor says anything else."""
-    said = " ".join(typed)
-    words = [one for one in about.tokens(said) if one.isalnum()]
-    yes = [one for one in words if _YES.fullmatch(one)]
-    plain = (yes or _KEEP.search(said)) and len({*yes}) == len(yes)  # "ja ja ja" says no
-    asks = {*"?？", "did", "does", "one"}.intersection((*words, *said))
-    mocks = "yeah right" in " ".join(words)
-    return classify(said).confirms and bool(plain) and not (asks or mocks)
-
-
-def _confirmed(record: Record, session: str, entry: str, kind: str | None) -> list[str]:
-    """What a plain confirmation agrees to, as far as it can be told: the assistant's own answer to the
-    user, if one of them speaks of a rule or of remembering; else they agree to what it does next.
-    Where a file, a page or a paste was in view, nobody can tell whose idea that was, in whatever words
-    or language it comes back; then only what the user had asked in their own words and the answer
-    says in the same.
-    """
-    blocks = record.origin_text(session, entry)
-    if not is_plain_confirmation(typed_parts(blocks)):
-        return []
-    before = record.before(session, entry)
-    earlier = [block for block in before if block[0] != "system"]
-    said = [text for _, text in takewhile(lambda one: one[0] == "assistant", reversed(earlier))]
-    answer = [one for text in reversed(said) for one in wording.sentences(text)]
-    own = [one for one in answer if not classify(one).confirms]
-    if len(own) != 1:  # to which of them did they say yes?
-        return []
-    # "You never test" would become an order, and "I never sleep" somebody else's life.
-    plain = (_YOU | _ME if kind == "user" else _YOU).isdisjoint(about.tokens(own[0]))
-    proposed = [*own[:plain], *about.proposed_in(own[0])]
-    # "As always" says nothing of what was only reported; "keep doing that" does.
-    nod, marks = " ".join(typed_parts(blocks)), _LASTING if proposed[plain:] else _KEEP
-    lasts = marks.search(nod) or _LASTING.search(own[0])
-    if lasts and not untyped_parts([*earlier, *blocks]):
-        instructed = [text for origin, text in before if origin == "system"]
-        return [] if _restates(own[0], instructed) else proposed
-    asked = next((text for origin, text in reversed(earlier) if origin == "typed"), "")
-    choices = [
-        one
-        for part in typed_parts([("typed", asked)])
-        for sentence in wording.sentences(own_text(part))
-        for offered in [asked_for(sentence)]
-        for n, one in enumerate(offered, 1)
-        if not any(map(about.limits, offered[n:]))  # what limits both stands behind the last
-    ]
-    return [
-        one
-        for one in proposed
-        for ways in [(one, one[:1].lower() + one[1:])]  # amid a question it was small
-        if any(same_sentence(way, choice) for way in ways for choice in choices)
-    ]
-
-
-def _restates(sentence: str, texts: Iterable[str]) -> bool:
-    """Does one sentence of these texts hold nearly all that this one says?"""
-    stems = wording.content_stems(sentence)
-    return bool(stems) and any(
-        len(stems & wording.content_stems(one)) >= _NEEDED_SHARE * len(stems)
-        for text in texts
-        for one in wording.sentences(text)
-    )
 
 
 def restates(proposal: Proposal, text: str, record: Record) -> bool:

@@ -196,7 +196,11 @@ def _names_more(path: str, kind: str, texts: Sequence[str]) -> bool:
     said = {word for one in texts for word, _ in plain_words(one)}
     stems = frozenset[str]().union(*map(_plain_stems, texts))
     return not all(
-        one in said or only_topics(one) or frozenset() != content_stems(one) <= stems
+        one in said
+        or (len(one) == 1 and one.isalpha())
+        or NEGATION.fullmatch(one)  # of what, `misnames` asks
+        or only_topics(one)
+        or frozenset() != content_stems(one) <= stems
         for one in re.split(r"[_/-]+", stem)
     )
 

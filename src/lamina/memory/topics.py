@@ -21,13 +21,6 @@ KEPT_BY_US = frozenset(
     """said due modified created updated pinned source quoted_from
     originsessionid node_type""".split()  # noqa: SIM905 - a word list
 )
-# A day, a number, an id, or one of our own words: what such a key holds, and no statement.
-ID = re.compile(r"(?!\d{4}-\d\d-\d\d$)[0-9a-fA-F-]{8,}")
-_OUR_VALUES = frozenset(
-    """true false memory tool page pasted assistant recalled system hook agent teammate outside
-    program user t z tz""".split()  # noqa: SIM905 - a word list
-)
-_WORD_ENDS = re.compile(r"[_.-]+|(?<=[a-z])(?=[A-Z])")
 
 HEAD_LINES = 30
 HEAD_BYTES = 4096
@@ -267,15 +260,16 @@ def _ambiguities(content: bytes) -> Iterator[str]:
     held = {at for one in parts.fields.values() for at in range(one.first, one.behind)}
     for number, line in enumerate(parts.head[1:-1], 1):
         match = _KEY.match(line)
-        value = line[match.end() :].rstrip("\r\n") if match else f" {line.rstrip()}"
-        opens = match is not None and not value.strip()
-        if match and match.group(1) in seen:
-            yield f"its frontmatter says {match.group(1)} twice"
-        elif number not in held and not opens and line.strip():
+        key, value = (
+            (match[1], line[match.end() :].rstrip()) if match else ("", f" {line.rstrip()}")
+        )
+        if key in seen:
+            yield f"its frontmatter says {key} twice"
+        elif number not in held and value.strip():
             yield f"its frontmatter has a line that is no plain key and value: {line.strip()[:40]}"
         elif _comment_of(value):
             yield f"its frontmatter has a comment: {line.strip()[:60]}"
-        seen.update([match.group(1)] if match else ())
+        seen.update([key] if key else ())
     for key, field in parts.fields.items():
         if field.value[:1] in ('"', "'") and not field.value[1:].rstrip().endswith(field.value[0]):
             yield f"the value of {key} opens a quotation mark and never closes it"
@@ -491,16 +485,3 @@ def heading(path: str, saved: float, now: float, stale_days: float = 1.0) -> str
     line = f"Memory (saved {age_words(saved, now)}): {path}"
     note = caveat(saved, now, stale_days)
     return f"{line}\n{note}" if note else line
-
-
-def said_by_keys(extra: Mapping[str, str]) -> list[str]:
-    """What further frontmatter says, in keys ("obsolete:") as in values."""
-    said: list[str] = []
-    for key, value in extra.items():
-        spelled, ours = " ".join(_WORD_ENDS.split(key)), key.casefold() in KEPT_BY_US
-        if not ours:
-            said.append(spelled)
-        letters = "".join(filter(str.isalpha, value)).casefold()
-        if not (ours and (not letters or letters in _OUR_VALUES or ID.fullmatch(value))):
-            said.append(value)
-    return said

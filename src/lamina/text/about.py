@@ -35,7 +35,7 @@ _TOKEN = re.compile(r"[\u3400-\u9fff]|[^\W\u3400-\u9fff]+(?:['.,@/:+#-][^\W\u340
 _ITEM = re.compile(r"^\s*[-*+•–]\s+(?=[^\W\d])")
 _SHORTENED = re.compile(r"('(?:m|ve|re|ll|d))$")  # "I'm" speaks of "I"
 _CUT = re.compile(r"\x00[\x00\s]*")
-_LAST_MARKS = " .。"
+_LAST_MARKS = " .,;。"  # which say nothing; "!" and "…" do
 _BREAK = " \x04 "  # stands for the end of a line
 _ISO_DAY = re.compile(r"\d{4}-\d\d-\d\d")
 _MOST_DATED = 64  # ways to write the days of one sentence
@@ -160,18 +160,13 @@ Dates: TypeAlias = Callable[[str], Sequence[str]]
 _BEFORE_A_DAY = re.compile(r"\b(?:on|the) $")
 
 
-def no_days(_text: str) -> tuple[()]:
-    return ()
-
-
 class Message:
     """What somebody said in one go, NUL in the place of what is not their word. Nobody can tell for sure
     what a sentence means without the others, so all of it is kept or nothing. `asked` was said
-    before it, `later` are the messages that come after it; `dates` gives the days that its words name,
-    in a row, one row for each day on which it may have been said."""
+    before it, `later` are the messages that come after it; `dates` gives the days that words name."""
 
     def __init__(
-        self, text: str, *, asked: str = "", later: Sequence[str] = (), dates: Dates = no_days
+        self, text: str, *, asked: str = "", later: Sequence[str] = (), dates: Dates | None = None
     ) -> None:
         self._dates = dates
         self.text = _less_unsaid(text)
@@ -218,14 +213,13 @@ class Message:
         return any(same_sentence(claim, one) for one in ways) and not _turned(self.later, claim)
 
     def _dated(self, said: str, claim: str) -> Iterator[str]:
-        """A sentence with days that a claim names in the place of the words that name them, or in
-        brackets right behind those."""
-        for run in self._dates(said) if _ISO_DAY.search(claim) else ():
+        """A sentence with days that a claim names behind, or in the place of, the words that name them."""
+        for run in self._dates(said) if self._dates and _ISO_DAY.search(claim) else ():
             found = sorted(find_dates(said, date(2000, 1, 3)), key=lambda one: one.start)
-            texts = [said]
-            if len(found) != len(run.split()):
-                continue
-            for one, day in [*zip(found, run.split(), strict=True)][::-1]:
+            days, texts = run.split(), [said]
+            for one, day in (
+                [*zip(found, days, strict=False)][::-1] if len(found) == len(days) else ()
+            ):
                 for text in texts[:_MOST_DATED] if day in claim else ():
                     before, after = text[: one.start], text[one.end :]
                     bare = _BEFORE_A_DAY.sub("", before)
