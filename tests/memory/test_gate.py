@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import re
+import tempfile
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +18,13 @@ from hypothesis import strategies as st
 from tests.examples import examples
 
 from lamina import prompts
-from lamina.memories import MEMORY_TYPES, Evidence, Memory, Proposal, Verdict, Writer
-from lamina.memory.gate import GateContext, decide
+from lamina.errors import GateRefused
+from lamina.memories import LABEL, MEMORY_TYPES, Evidence, Memory, Proposal, Verdict, Writer
+from lamina.memory.file_store import FileStore
+from lamina.memory.gate import GateContext, days_named, decide
 from lamina.memory.index_gate import decide_index
 from lamina.memory.naming import title_of, why_bad_name
-from lamina.memory.topics import read_topic
+from lamina.memory.topics import new_topic, read_topic
 from lamina.messages import Origin
 from lamina.text.wording import sentences
 
@@ -1571,3 +1576,81 @@ def test_what_a_teammate_states_is_taken_as_theirs_and_what_orders_is_asked_abou
     off = decide(proposal(**theirs, type="project", writer="user"), GateContext(team=False))
     assert off.decision == "refuse"
     assert "lamina team join" in off.reason
+
+
+# ---- nothing that was not typed whole
+
+
+_TYPED_WORDS = "Never push to main without asking me, I asked on Monday / twice."
+_LIES = st.sampled_from(
+    [
+        "not",
+        "former",
+        "❌",
+        "[[a]]",
+        "2031-01-01",
+        "# no",
+        "his",
+        " / ",
+        "\n",
+        "…",
+        "!",
+        "without",
+        "1931",
+    ]
+)
+
+
+@st.composite
+def turned(draw: Any) -> str:
+    """What was typed, with a word put in, taken out or put elsewhere, or as it is."""
+    words = _TYPED_WORDS.split(" ")
+    for _ in range(draw(st.integers(0, 2))):
+        at = draw(st.integers(0, len(words) - 1))
+        way = draw(st.sampled_from(["in", "out", "swap"]))
+        if way == "in":
+            words.insert(at, draw(_LIES))
+        elif way == "out" and len(words) > 1:
+            words.pop(at)
+        else:
+            words[at], words[0] = words[0], words[at]
+    return " ".join(words)
+
+
+@pytest.mark.spec("L5.6")
+@given(
+    body=turned(), description=turned(), title=st.one_of(turned(), _LIES, st.just("Testing rules")),
+    why=st.one_of(st.just(""), turned()), head=st.sampled_from(["", "# a lie", "due: 2031-01-01", "a lie"]),
+    stem=st.sampled_from(["feedback_push_main", "feedback_never_push_main", "feedback_liar", "feedback_testing"]),
+    writer=st.sampled_from(["agent", "extraction"]),
+)  # fmt: skip
+def test_all_that_stands_of_the_users_was_typed_whole_or_says_whose_it_is(
+    body: str, description: str, title: str, why: str, head: str, stem: str, writer: Any
+) -> None:
+    """Body, description, title, index line, keys, comments and the file's name."""
+    day = partial(days_named, lambda *_: "2026-11-19T12:00:00+00:00")
+    gate = replace(ledger([("typed", _TYPED_WORDS)]), dates=day)
+    content = new_topic(name=title, description=description, type="feedback", body=body)
+    more = f"**Why:** {why}\n" if why else ""
+    text = content.decode().replace("\n---\n", f"\n{head}\n---\n" if head else "\n---\n", 1) + more
+    with tempfile.TemporaryDirectory() as folder, FileStore(Path(folder) / "m", gate=gate) as store:
+        quote = [Evidence(_TYPED_WORDS, "s", "0")]
+        with suppress(GateRefused):
+            store.write_file(
+                f"{stem}.md", text.encode(), writer=writer, base=None, evidence=quote, session="s", pointer=True
+            )  # fmt: skip
+        there = [one for one in store.list() if not one.quoted]
+        files = [(store.directory / one.path).read_text() for one in there]
+        index = store.index().text
+    said = {_TYPED_WORDS, _TYPED_WORDS.rstrip(".")}
+    for memory, file in zip(there, files, strict=True):
+        assert memory.path != "feedback_liar.md"
+        assert memory.name in {*said, "Testing rules"}
+        assert memory.description in said
+        known = {"---", "", "type: feedback", *said, *(f"{key}: {one}" for key in ("name", "description") for one in (*said, *(f'"{one}"' for one in said), "Testing rules"))}  # fmt: skip
+        rest = [line for line in file.splitlines() if line not in known]
+        assert all(line.startswith(f"**Why:** {LABEL}") or line[9:] in said for line in rest), rest
+        assert (
+            index.strip() == f"- [{memory.name}]({memory.path}) — {memory.description}"
+            or memory.name == memory.description
+        )

@@ -4,20 +4,22 @@ be told. Pure, as `evidence` is.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from lamina.text import about, wording
-from lamina.text.about import same_sentence
+from lamina.text.about import TYPOGRAPHY, less, same_sentence
 from lamina.text.asks import asked_for, classify
-from lamina.text.lists import words
+from lamina.text.lists import Listed, words
 from lamina.text.origins import typed_parts, untyped_parts
 from lamina.text.own_words import own_text
 
 if TYPE_CHECKING:
     from lamina.memory.evidence import Record
 
+_NO_PROPOSAL = Listed("proof.no_proposal")
 _ALL_BUT = 0.7  # of the content words
 _ME, _YOU = {"i", "my", "ich", "mein", "我"}, {"you", "your", "du", "dein", "你", "您"}
 _LASTING, _KEEP, _YES = (words(f"proof.{one}") for one in ("lasting", "keep", "yes"))
@@ -53,7 +55,7 @@ def confirmed(record: Record, session: str, entry: str, kind: str | None) -> lis
         return []
     # "You never test" would become an order, and "I never sleep" somebody else's life.
     plain = (_YOU | _ME if kind == "user" else _YOU).isdisjoint(about.tokens(own[0]))
-    proposed = [*own[:plain], *about.proposed_in(own[0])]
+    proposed = [*own[:plain], *_proposed_in(own[0])]
     # "As always" says nothing of what was only reported; "keep doing that" does.
     nod, marks = " ".join(typed_parts(blocks)), _LASTING if proposed[plain:] else _KEEP
     lasts = marks.search(nod) or _LASTING.search(own[0])
@@ -85,3 +87,17 @@ def _restates(sentence: str, texts: Iterable[str]) -> bool:
         for text in texts
         for one in wording.sentences(text)
     )
+
+
+def _proposed_in(answer: str) -> list[str]:
+    """What "I'd use tabs." proposes: "use tabs"; and "Shall I note that you use tabs?": "I use tabs"."""
+    bare, asks = less(answer, "proposes").rstrip(" ?？"), answer.rstrip().endswith(("?", "？"))
+    if bare == answer.translate(TYPOGRAPHY).rstrip(" ?？") or _NO_PROPOSAL.search(answer):
+        return []
+    if asks and not {"i", "me", "my", "mine", "ich", "mir", "mich", "mein"}.isdisjoint(
+        about.tokens(bare)
+    ):
+        return []  # the assistant's, not the user's
+    if asks:
+        bare = re.sub(r"\byou(r?)\b", lambda one: "my" if one[1] else "I", bare)
+    return [bare, bare[:1].upper() + bare[1:]]

@@ -54,7 +54,7 @@ _AND_A = Listed("proof.and_a")
 _CLAUSES = re.compile(r"[,;:，；：\n]|\b(?:because|since|weil|denn)\b|因为")
 _HEAD_KEY = re.compile(r"^(?:name|description):\s*")
 # A day, a number, an id, or one of our own words: what such a key holds, and no statement.
-_ID = re.compile(r"(?!\d{4}-\d\d-\d\d$)[0-9a-fA-F-]{8,}")
+_ID = re.compile(r"[0-9a-fA-F-]{8,}")
 _OUR_VALUES = frozenset(
     """true false memory tool page pasted assistant recalled system hook agent teammate outside
     program user t z tz""".split()  # noqa: SIM905 - a word list
@@ -105,6 +105,9 @@ def why_unproven(
     return support.reason or next(_reasons_against(proposal, claim, support, record), "")
 
 
+_ISO = len("2026-11-19")
+
+
 def _day_of_nobody(proposal: Proposal, record: Record) -> str:
     """ "" or what a key of ours says of when, where neither that was said nor anything said then."""
     if proposal.type not in ("user", "feedback"):
@@ -119,10 +122,13 @@ def _day_of_nobody(proposal: Proposal, record: Record) -> str:
     dated = (
         one
         for key, one in proposal.extra.items()
-        if key.casefold() in KEPT_BY_US and not _ID.fullmatch(one) and any(map(str.isdigit, one))
+        if key.casefold() in KEPT_BY_US and any(map(str.isdigit, one))
+        if not _ID.fullmatch(one) or len(one) == _ISO
     )
     # Where nobody recorded when anything was said, no day can be held against another.
-    return next((one for one in dated if known and (one[:10] not in known or len(one) < 10)), "")
+    return next(
+        (one for one in dated if known and (one[:_ISO] not in known or len(one) < _ISO)), ""
+    )
 
 
 def _reasons_against(

@@ -36,6 +36,7 @@ HEADINGS = (
     "memory memories index title team topics notes rules facts preferences references",
 )
 _NAMES = frozenset([*text_words(" ".join(HEADINGS)), *"& and my the und meine 和".split()])  # noqa: SIM905
+_APART = str.maketrans("_/-", "   ")
 _PLAIN_MARKS = frozenset(" -–—_,/&()'’.:")
 _PART = re.compile(r"[a-z0-9_-]{1,80}")
 _MOST_PARTS = 5
@@ -186,7 +187,7 @@ def only_topics(text: str) -> bool:
     """Does it name topics and types of memories, and say nothing else, by a word or by a sign?"""
     marks = {one for one in text if not (one.isalnum() or one.isspace())}
     named = not text.strip() or any(map(str.isalnum, text))
-    rest = re.sub(r"['’]s\b", " ", TOPIC.sub(" ", re.sub(r"[_-]", " ", text)))
+    rest = TOPIC.sub(" ", f"{text} ".translate(_APART)).replace("’", "'").replace("'s ", " ")
     return named and marks <= _PLAIN_MARKS and _NAMES.issuperset(text_words(rest))
 
 
@@ -201,7 +202,7 @@ def _names_more(path: str, kind: str, texts: Sequence[str]) -> bool:
         or NEGATION.fullmatch(one)  # of what, `misnames` asks
         or only_topics(one)
         or frozenset() != content_stems(one) <= stems
-        for one in re.split(r"[_/-]+", stem)
+        for one in stem.translate(_APART).split()
     )
 
 

@@ -23,11 +23,11 @@ from lamina.text.wishes import limited, wish_in
 
 # ---- whole sentences: what was said, with nothing cut off and nothing put in
 
-_TYPOGRAPHY = str.maketrans(
+TYPOGRAPHY = str.maketrans(
     {"‘": "'", "’": "'", "´": "'", "“": '"', "”": '"', "„": '"', "«": '"', "»": '"', "「": '"',
      "」": '"', "『": '"', "』": '"', "–": "-", "—": "-"}
 )  # fmt: skip
-_MARKS = _TYPOGRAPHY | str.maketrans(
+_MARKS = TYPOGRAPHY | str.maketrans(
     {"*": "", "`": "", "，": ",", "、": ",", "。": ".", "！": ".", "!": ".", "？": "?", "；": ";",
      "：": ":"}
 )  # fmt: skip
@@ -37,14 +37,13 @@ _SHORTENED = re.compile(r"('(?:m|ve|re|ll|d))$")  # "I'm" speaks of "I"
 _CUT = re.compile(r"\x00[\x00\s]*")
 _LAST_MARKS = " .,;。"  # which say nothing; "!" and "…" do
 _BREAK = " \x04 "  # stands for the end of a line
-_ISO_DAY = re.compile(r"\d{4}-\d\d-\d\d")
 _MOST_DATED = 64  # ways to write the days of one sentence
 _LONGEST_JOKE, _ASKS_SOMETHING, _SHORT_ANSWER, _SHORT_TURN = 15, 3, 3, 12  # words and marks
 _IN_TWO = (("ends_it", 8), ("places", 2))  # how a message goes on that was sent too early, in words
 _OFTEN, _OFTEN_OF = 2, 0.1  # later messages that hold a word, and their share
 _TURNS, _COURTESY = words("proof.turns"), words("proof.courtesy")
 _IDLE, _GOES_BACK, _ASKS_FOR = map(Listed, ("proof.idle", "proof.goes_back", "proof.asks_for"))
-_A_WHILE, _NO_PROPOSAL = Listed("proof.a_while"), Listed("proof.no_proposal")
+_A_WHILE = Listed("proof.a_while")
 _KEPT_EDGES = " .!,;:。！，\"“”„'"
 
 
@@ -70,8 +69,8 @@ def tokens(text: str) -> tuple[str, ...]:
 
 
 def same_sentence(claim: str, said: str) -> bool:
-    """Whether a claim is these words, letter for letter, but for white space, the mark at the end and a
-    wish to have it kept. A claim may be an item of a list; a dash that was typed may be a minus."""
+    """Whether a claim is these words, letter for letter, but for white space, a full stop and a wish to have
+    it kept. It may be an item of a list; a dash that was typed may be a minus."""
     wanted = {letters(one, end=_BREAK) for one in (claim, _ITEM.sub("", claim))} - {""}
     return not wanted.isdisjoint(_ways(said))
 
@@ -87,7 +86,7 @@ def without_wish(said: str) -> str:
 
 def letters(text: str, *, end: str = " / ") -> str:
     """A sentence by which it is told from others: ".5" is not "5", nor "turkey" "Turkey", nor "10⁴" "104"."""
-    plain = wording.spaced(on_one_line(text, end).translate(_TYPOGRAPHY)).rstrip(_LAST_MARKS)
+    plain = wording.spaced(on_one_line(text, end).translate(TYPOGRAPHY)).rstrip(_LAST_MARKS)
     first = tokens(plain.partition(" ")[0])[:1]
     small = wording.SMALL_WORDS | _list("standing") | _list("no")
     return plain[:1].casefold() + plain[1:] if small.issuperset(first) else plain
@@ -122,26 +121,12 @@ def _opening(section: str) -> re.Pattern[str]:
     )
 
 
-def _less(text: str, section: str) -> str:
+def less(text: str, section: str) -> str:
     """Without what it begins with that says nothing, or is in this section."""
-    text = text.translate(_TYPOGRAPHY)
+    text = text.translate(TYPOGRAPHY)
     while (one := _opening(section).match(text)) and any(map(str.isalnum, text[one.end() :])):
         text = text[one.end() :]
     return text
-
-
-def proposed_in(answer: str) -> list[str]:
-    """What "I'd use tabs." proposes: "use tabs"; and "Shall I note that you use tabs?": "I use tabs"."""
-    bare, asks = _less(answer, "proposes").rstrip(" ?？"), answer.rstrip().endswith(("?", "？"))
-    if bare == answer.translate(_TYPOGRAPHY).rstrip(" ?？") or _NO_PROPOSAL.search(answer):
-        return []
-    if asks and not {"i", "me", "my", "mine", "ich", "mir", "mich", "mein"}.isdisjoint(
-        tokens(bare)
-    ):
-        return []  # the assistant's, not the user's
-    if asks:
-        bare = re.sub(r"\byou(r?)\b", lambda one: "my" if one[1] else "I", bare)
-    return [bare, bare[:1].upper() + bare[1:]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +142,6 @@ class _Said:
 
 
 Dates: TypeAlias = Callable[[str], Sequence[str]]
-_BEFORE_A_DAY = re.compile(r"\b(?:on|the) $")
 
 
 class Message:
@@ -197,7 +181,7 @@ class Message:
         if rest and any(_stands_alone(said[n].text) for n in stated):
             # What stands behind a wish asks for something else; what stands before it may say whose it is.
             wished = not around[0] and first == last and said[first].wished
-            if wished and not leans(_less(around[2], "lead")):
+            if wished and not leans(less(around[2], "lead")):
                 found.append(told)
             for one in dict.fromkeys((without_wish(told) if first == last else told, told)):
                 end = "" if one.endswith(ENDS) else "."
@@ -214,17 +198,22 @@ class Message:
 
     def _dated(self, said: str, claim: str) -> Iterator[str]:
         """A sentence with days that a claim names behind, or in the place of, the words that name them."""
-        for run in self._dates(said) if self._dates and _ISO_DAY.search(claim) else ():
-            found = sorted(find_dates(said, date(2000, 1, 3)), key=lambda one: one.start)
-            days, texts = run.split(), [said]
-            for one, day in (
-                [*zip(found, days, strict=False)][::-1] if len(found) == len(days) else ()
-            ):
-                for text in texts[:_MOST_DATED] if day in claim else ():
-                    before, after = text[: one.start], text[one.end :]
-                    bare = _BEFORE_A_DAY.sub("", before)
-                    texts += [f"{text[: one.end]} ({day}){after}", f"{before}{day}{after}"]
-                    texts += [f"{bare}{day}{after}", f"{bare}on {day}{after}"]
+        for run in self._dates(said) if self._dates and claim.count("-") > 1 else ():
+            found, days, texts = find_dates(said, date(2000, 1, 3)), run.split(), [said]
+            places = sorted((one.start, one.end) for one in found)
+            for (start, end), day in reversed([*zip(places, days, strict=False)]):
+                for text in texts[:_MOST_DATED] if day in claim and len(days) == len(found) else ():
+                    before, bare = (
+                        text[:start],
+                        text[:start].removesuffix("on ").removesuffix("the "),
+                    )
+                    ways = (
+                        f"{text[:end]} ({day})",
+                        f"{before}{day}",
+                        f"{bare}{day}",
+                        f"{bare}on {day}",
+                    )
+                    texts += [f"{one}{text[end:]}" for one in ways]
             yield from texts[1:]
 
     def _shown(self, i: int, j: int, *, told: bool = False) -> str:
@@ -319,8 +308,8 @@ def _taken_apart(message: str) -> tuple[_Said, ...]:
 
 def _for_now(sentence: str) -> bool:
     """ "Ok, commit and push": an order that says nothing of how long it holds, nor how things are done."""
-    bare, kind = _less(sentence, "lead"), classify(sentence)
-    order = _less(_less(bare, "request"), "lead")
+    bare, kind = less(sentence, "lead"), classify(sentence)
+    order = less(less(bare, "request"), "lead")
     words = tokens(order)
     if _ANSWERS.match(order):
         return True
@@ -428,7 +417,7 @@ def _is_polite(sentence: str) -> bool:
 def _states(sentence: str) -> bool:
     kind, words = classify(sentence), tokens(sentence)
     asks = kind.asks_at == 0 or (words[-1] == "?" and not kind.asks)
-    asked = _opening("request").match(_less(sentence, "lead"))
+    asked = _opening("request").match(less(sentence, "lead"))
     polite = asked or not _list("tail").isdisjoint(words[-2:-1])
     polite = polite or _then_asks(sentence) or told_before(sentence) != sentence
     unsaid = kind.forgets or kind.imagines or _DOUBTS.search(sentence)
@@ -439,7 +428,7 @@ def _then_asks(sentence: str) -> bool:
     """ "I prefer short answers, can you help me with …?": what stands before the request is stated."""
     for joint in _JOINT.finditer(sentence):
         told, rest = sentence[: joint.start()].strip(), sentence[joint.end() :]
-        if _opening("request").match(_less(rest, "lead")) or _WONDERS.match(rest):
+        if _opening("request").match(less(rest, "lead")) or _WONDERS.match(rest):
             return bool(tokens(told)) and _stands_alone(told) and _states(told)
     return False
 

@@ -8,7 +8,6 @@ and what the gate does not accept is taken back. Touches the memory through its 
 from __future__ import annotations
 
 import os
-import re
 import stat
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -193,14 +192,12 @@ def append_to_log(store: MemoryStore, path: str, added: bytes, note: Note) -> No
             return
 
 
-_TYPED_ENTRY = re.compile(r"(?m)^\W*[\d:]*\s*\[(?:user|feedback)\]")
-
-
 def _demand_its_own(path: str, added: bytes) -> None:
     """Entries in the user's words are logged by Remember, which asks the gate; nothing goes on with one."""
     text = added.decode("utf-8", "replace")
-    if found := _TYPED_ENTRY.search(text):
-        why = f"“{found[0].strip()}” marks what the user said, and Remember logs that"
+    entries = (line.lstrip(" \t-*+0123456789:") for line in text.splitlines())
+    if typed := next((one for one in entries if one.startswith(("[user]", "[feedback]"))), ""):
+        why = f"“{typed[:60]}” is marked as what the user said, and Remember logs that"
     elif text.lstrip("\r\n")[:1].isspace():
         why = "its first line is indented, and would go on with the entry above"
     else:
@@ -381,7 +378,8 @@ class MemoryGuard:
             try:
                 if new is not None and new.startswith(old or b""):
                     self._demand_no_secret(path, new, old)
-                    _demand_its_own(path, new[len(old or b"") :])
+                    if new != self._recorded(path):
+                        _demand_its_own(path, new[len(old or b"") :])
                     added = new[len(old or b"") :]
                 else:
                     yield f"Taken back: {path} is a log, whose lines stay as they are."
@@ -391,6 +389,14 @@ class MemoryGuard:
             self._store.apply([Change(path, current, old)], note, first=lambda: None)
             if added:
                 append_to_log(self._store, path, added, note)
+
+    def _recorded(self, path: str) -> bytes | None:
+        """What the store itself wrote there last."""
+        if (history := self._store.history) is None:
+            return None
+        history.settle()
+        last = next(iter(history.log(path)), None)
+        return history.content(path, last.id) if last is not None else None
 
     def _demand_no_secret(self, path: str, data: bytes, old: bytes | None) -> None:
         """The diary is no memory that the gate judges, but what it says becomes some."""
