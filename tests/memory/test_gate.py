@@ -1581,7 +1581,7 @@ def test_what_a_teammate_states_is_taken_as_theirs_and_what_orders_is_asked_abou
 # ---- nothing that was not typed whole
 
 
-_TYPED_WORDS = "Never push to main without asking me, I asked on Monday / twice."
+_TYPED_WORDS = "Never push to main without asking me / Ann on Monday."
 _LIES = st.sampled_from(
     [
         "not",
@@ -1617,17 +1617,27 @@ def turned(draw: Any) -> str:
     return " ".join(words)
 
 
+_PARTS: dict[str, st.SearchStrategy[str]] = {
+    "body": turned(),
+    "description": turned(),
+    "title": st.one_of(turned(), _LIES, st.sampled_from(["Testing rules", "What he did", "🤥"])),
+    "why": st.one_of(turned(), st.just("never ask me")),
+    "head": st.sampled_from(["# a lie", "due: 2031-01-01", "a lie", "said: 1999-05-04"]),
+    "stem": st.sampled_from(["feedback_never_push_main", "feedback_liar", "feedback_testing"]),
+}
+
+
 @pytest.mark.spec("L5.6")
-@given(
-    body=turned(), description=turned(), title=st.one_of(turned(), _LIES, st.just("Testing rules")),
-    why=st.one_of(st.just(""), turned()), head=st.sampled_from(["", "# a lie", "due: 2031-01-01", "a lie"]),
-    stem=st.sampled_from(["feedback_push_main", "feedback_never_push_main", "feedback_liar", "feedback_testing"]),
-    writer=st.sampled_from(["agent", "extraction"]),
-)  # fmt: skip
-def test_all_that_stands_of_the_users_was_typed_whole_or_says_whose_it_is(
-    body: str, description: str, title: str, why: str, head: str, stem: str, writer: Any
-) -> None:
-    """Body, description, title, index line, keys, comments and the file's name."""
+@examples(60)
+@given(st.data())
+def test_all_that_stands_of_the_users_was_typed_whole_or_says_whose_it_is(data: Any) -> None:
+    """Body, description, title, index line, keys, comments and the file's name, one of them turned."""
+    given_ = {"body": _TYPED_WORDS, "description": _TYPED_WORDS, "title": _TYPED_WORDS.rstrip(".")}
+    given_ |= {"why": "", "head": "", "stem": "feedback_testing"}
+    part = data.draw(st.sampled_from([*_PARTS]))
+    given_[part] = data.draw(_PARTS[part])
+    body, description, title, why, head, stem = given_.values()
+    writer = data.draw(st.sampled_from(["agent", "extraction"]))
     day = partial(days_named, lambda *_: "2026-11-19T12:00:00+00:00")
     gate = replace(ledger([("typed", _TYPED_WORDS)]), dates=day)
     content = new_topic(name=title, description=description, type="feedback", body=body)
@@ -1650,7 +1660,5 @@ def test_all_that_stands_of_the_users_was_typed_whole_or_says_whose_it_is(
         known = {"---", "", "type: feedback", *said, *(f"{key}: {one}" for key in ("name", "description") for one in (*said, *(f'"{one}"' for one in said), "Testing rules"))}  # fmt: skip
         rest = [line for line in file.splitlines() if line not in known]
         assert all(line.startswith(f"**Why:** {LABEL}") or line[9:] in said for line in rest), rest
-        assert (
-            index.strip() == f"- [{memory.name}]({memory.path}) — {memory.description}"
-            or memory.name == memory.description
-        )
+        line = f"- [{memory.name}]({memory.path})"
+        assert index.strip() in (line, *(f"{line} — {one}" for one in said)), index
