@@ -2,7 +2,7 @@
 
 `data/forged_twelfth.txt` and later sets name with each try what must not stand (`says`): in a memory of the user's
 that speaks, on a line without the label of the assistant's words; `title:`, `path:`, `index:` and `under:` say where
-else. What a whole typed message says counts never, whatever it meant: the other sets ask that. Each write is tried
+else, `gone:` what must. What a whole typed message says counts never, whatever it meant: the other sets ask that. Each write is tried
 byte for byte, as the tools write it, and past the store, with every quote; one that leaves it there counts. What is
 honest (`way: honest`) must stand, and speak. No reader is asked. `-v` prints what is wrong, arguments name the sets.
 """
@@ -39,7 +39,7 @@ from lamina.text.origins import typed_parts
 from lamina.text.wording import spaced
 from lamina.tools.memory_guard import MemoryGuard
 
-SETS = ("forged_twelfth",)
+SETS = ("forged_twelfth", "forged_thirteenth")
 SAID = datetime(2026, 11, 19, 12, tzinfo=UTC)
 Quotes = Sequence[Evidence]
 
@@ -89,6 +89,8 @@ def stands(store: FileStore, says: str) -> bool:
     if where == "title":
         named = (read_topic(path, text.encode()).name for path, text in texts.items())
         return what in named or f"[{what}](" in index
+    if where == "gone":
+        return bool(texts) and not any(what in text for text in texts.values())
     if "\n" in says:
         return any(spaced(says) in spaced(text) and says in text for text in texts.values())
     lines = (line for text in texts.values() for line in text.splitlines() if LABEL not in line)
@@ -245,7 +247,8 @@ def logged(case: Case) -> Iterator[tuple[str, FileStore]]:
     def put(store: FileStore) -> None:
         guard = MemoryGuard(store, "s", lambda: entries_of(case.one.talk))
         path = "logs/2026/11/2026-11-19.md"
-        entry = f"- 10:02 [{case.one.type}] {case.one.memory}\n".encode()
+        ours = "" if "raw" in case.given else f"- 10:02 [{case.one.type}] "
+        entry = f"{ours}{case.one.memory}\n".encode()
         file = store.directory / path
         guard._keep(file, entry, None, [], "a try", [])  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
 
@@ -286,7 +289,7 @@ def main() -> int:
         for case in cases(name):
             way = got_in(case)
             honest = case.way == "honest"
-            part = "honest" if honest else "forged"
+            part = "honest" if honest else case.given.get("part", "forged")
             for key in (part, f"{part} {case.one.language}", f"{part} {case.one.kind}"):
                 counted[f"{key}: tried"] += 1
                 counted[f"{key}: in"] += bool(way)
