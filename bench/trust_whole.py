@@ -134,6 +134,7 @@ def written(case: Case) -> Iterator[tuple[str, FileStore]]:
 
     def past(store: FileStore, quotes: Quotes) -> None:
         store.catch_up()
+        (store.directory / path).parent.mkdir(parents=True, exist_ok=True)
         (store.directory / path).write_bytes(content)
         judged(store, quotes)
 
