@@ -1085,7 +1085,7 @@ def test_an_index_line_tells_the_users_words_as_they_are(title: str, hook: str) 
         ("feedback_skip_the_review.md", "inbox"),
         ("feedback_no_reviews.md", "inbox"),
         ("feedback_never_push_main.md", "accept"),
-        ("feedback_dont_push_main-2.md", "accept"),
+        ("feedback_dont_push_main-2.md", "inbox"),  # the second of what?
         ("feedback_main.md", "accept"),
         ("feedback_testing_rules.md", "accept"),
         # A word of nobody's reads as theirs, whatever it names.

@@ -90,6 +90,8 @@ def why_unproven(
     standing = _standing(vouched, proposal.type)
     if wording.spaced(f"name: {proposal.name}") in map(wording.spaced, vouched.splitlines()):
         proposal = replace(proposal, name="")  # a description, or a first line, may be no title
+    if day := _day_of_nobody(proposal, record, memories):
+        return f"they named no such day as “{day}”"
     if not claim.strip() and vouched:  # nothing new is said
         whole = standing[-1:] if proposal.type in ("user", "feedback") else standing
         added = _title_adds(proposal, whole)
@@ -98,8 +100,6 @@ def why_unproven(
         return "it quotes nothing that the user typed"
     support = _supported(proposal, record)
     support.standing, support.fact = standing, proposal.type not in ("user", "feedback")
-    if day := _day_of_nobody(proposal, record):
-        return f"they named no such day as “{day}”"
     if below := _read_wrongly(proposal, vouched, claim):
         return f"below {_short(below)} it would mean something else"
     return support.reason or next(_reasons_against(proposal, claim, support, record), "")
@@ -108,27 +108,26 @@ def why_unproven(
 _ISO = len("2026-11-19")
 
 
-def _day_of_nobody(proposal: Proposal, record: Record) -> str:
-    """ "" or what a key of ours says of when, where neither that was said nor anything said then."""
-    if proposal.type not in ("user", "feedback"):
-        return ""
-    where = [(one, one.session or proposal.session) for one in proposal.evidence]
-    known = " ".join(
-        run
-        for one, session in where
-        for said in (one.quote, "today")
-        for run in record.dates(said, session, one.entry)
-    )
-    dated = (
-        one
+def _day_of_nobody(proposal: Proposal, record: Record, memories: Iterable[Memory]) -> str:
+    """ "" or what a key of ours says of when, where neither that was said nor anything said then, and no
+    other memory has it. Where nobody recorded when anything was said, no day can be held against it."""
+    dated = {
+        one: key
         for key, one in proposal.extra.items()
         if key.casefold() in KEPT_BY_US and any(map(str.isdigit, one))
         if not _ID.fullmatch(one) or len(one) == _ISO
-    )
-    # Where nobody recorded when anything was said, no day can be held against another.
-    return next(
-        (one for one in dated if known and (one[:_ISO] not in known or len(one) < _ISO)), ""
-    )
+    }
+    if not dated or proposal.type not in ("user", "feedback"):
+        return ""
+    runs = [
+        run
+        for one in proposal.evidence
+        for said in (one.quote, "today")
+        for run in record.dates(said, one.session or proposal.session, one.entry)
+    ]
+    moved = {one.extra.get(key) for one in memories for key in dated.values()}
+    new = [one for one in dated if one not in moved] if runs or not proposal.evidence else []
+    return next((one for one in new if len(one) < _ISO or one[:_ISO] not in " ".join(runs)), "")
 
 
 def _reasons_against(

@@ -390,7 +390,8 @@ def _why_inbox(proposal: Proposal, context: GateContext, forgotten: str) -> tupl
         return f"the user had this forgotten {forgotten}", origin
     if unproven and proposal.type in ("user", "feedback"):
         return f"a {proposal.type} memory needs the user's own word, and {unproven}", origin
-    named = why_misnamed(proposal) if context.known.get(proposal.path) is None else ""
+    there = context.known.get
+    named = why_misnamed(proposal, there) if there(proposal.path) is None else ""
     if why := _why_unlabelled(proposal, record, f"{vouched}\n{known}") or named:
         return why, origin
     if unproven or others_stand:

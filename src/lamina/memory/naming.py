@@ -8,8 +8,9 @@ from __future__ import annotations
 import difflib
 import hashlib
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
+from typing import TypeAlias
 
 from lamina.memories import MEMORY_TYPES, Memory, Proposal
 from lamina.memory.index import short_hook
@@ -163,16 +164,24 @@ def why_bad_name(path: str, existing: Iterable[str] = ()) -> str:
     return ""
 
 
-def why_misnamed(proposal: Proposal) -> str:
+There: TypeAlias = Callable[[str], object]
+
+
+def never(_path: str) -> None:
+    return None
+
+
+def why_misnamed(proposal: Proposal, there: There = never) -> str:
     """ "" or why the name of a new memory or of its file says what the memory does not. A name of the
-    user's word is held against theirs elsewhere, one with spaces is judged as a sentence."""
+    user's word is held against theirs elsewhere, one with spaces is judged as a sentence. `there`: the
+    memory at a path, which another of that name is told from by a number."""
     kind, name = proposal.type or "project", proposal.name
     theirs = kind in ("user", "feedback")
     folder = proposal.path.rpartition("/")[0]
     if theirs and folder not in ("", "team"):
         return f"the folder “{folder[:60]}” would say something of it: leave it out"
     texts = (proposal.description, *proposal.body.splitlines())
-    says_more = theirs and _names_more(proposal.path, kind, (name, *texts, proposal.body))
+    says_more = theirs and _names_more(proposal, (name, *texts, proposal.body), there)
     if says_more or misnames(proposal.path, kind, (name, *texts)):
         better = file_name(kind, proposal.description)
         return f"its file's name says what it does not: call it {better}"
@@ -191,9 +200,9 @@ def only_topics(text: str) -> bool:
     return named and marks <= _PLAIN_MARKS and _NAMES.issuperset(text_words(rest))
 
 
-def _names_more(path: str, kind: str, texts: Sequence[str]) -> bool:
+def _names_more(proposal: Proposal, texts: Sequence[str], there: There) -> bool:
     """Has the name of a file of the user's a word that neither stands in it nor names a topic?"""
-    stem = _unnumbered(path, texts).removeprefix("team/").removeprefix(kind)
+    stem = _unnumbered(proposal.path, texts, there).removeprefix("team/")
     said = {word for one in texts for word, _ in plain_words(one)}
     stems = frozenset[str]().union(*map(_plain_stems, texts))
     return not all(
@@ -202,13 +211,15 @@ def _names_more(path: str, kind: str, texts: Sequence[str]) -> bool:
         or NEGATION.fullmatch(one)  # of what, `misnames` asks
         or only_topics(one)
         or frozenset() != content_stems(one) <= stems
-        for one in stem.translate(_APART).split()
+        for one in stem.removeprefix(proposal.type or "").translate(_APART).split()
     )
 
 
-def _unnumbered(path: str, texts: Sequence[str]) -> str:
-    """The name without what tells it from others of that name."""
-    stem = re.sub(r"-(?:[2-9]|[1-4]\d)$", "", path.removesuffix(".md"))
+def _unnumbered(path: str, texts: Sequence[str], there: There = bool) -> str:
+    """The name without what tells it from the one of that name that is `there`."""
+    stem = path.removesuffix(".md")
+    first = re.sub(r"-(?:[2-9]|[1-4]\d)$", "", stem)
+    stem = first if there(f"{first}.md") else stem
     known = {_hash(text) for one in texts for text in (one, one.strip())}
     return stem[:-9] if stem[-9:-8] in ("_", "-") and stem[-8:] in known else stem
 
@@ -253,8 +264,10 @@ def without_links(text: str, targets: set[str], *, alone: bool = False) -> str:
     """Without links to memories there are; the words that a link shows are a claim like others. `alone`:
     only where a line is links, since amid a sentence the name of a file is a word of it."""
     if alone:
-        lines = ((line, without_links(line, targets)) for line in text.split("\n"))
-        return "\n".join(line if bare.strip(" -*,") else bare.strip(" -*,") for line, bare in lines)
+        bare = ((line, without_links(line, targets)) for line in text.split("\n"))
+        return "\n".join(
+            "" if rest != line and not rest.strip(" -*,") else line for line, rest in bare
+        )
 
     def shown(link: re.Match[str]) -> str:
         target, _, words = link[1].partition("|")

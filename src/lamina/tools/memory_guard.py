@@ -195,14 +195,21 @@ def append_to_log(store: MemoryStore, path: str, added: bytes, note: Note) -> No
 def _demand_its_own(path: str, added: bytes) -> None:
     """Entries in the user's words are logged by Remember, which asks the gate; nothing goes on with one."""
     text = added.decode("utf-8", "replace")
-    entries = (line.lstrip(" \t-*+0123456789:") for line in text.splitlines())
-    if typed := next((one for one in entries if one.startswith(("[user]", "[feedback]"))), ""):
-        why = f"“{typed[:60]}” is marked as what the user said, and Remember logs that"
+    typed = next(filter(_marked_as_theirs, text.splitlines()), "")
+    if typed:
+        why = f"“{typed.strip()[:60]}” is marked as what the user said, and Remember logs that"
     elif text.lstrip("\r\n")[:1].isspace():
         why = "its first line is indented, and would go on with the entry above"
     else:
         return
     raise ToolError(f"Not written: {path}: {why}.")
+
+
+def _marked_as_theirs(line: str) -> bool:
+    """Is the first word of an entry the mark of what the user said?"""
+    before, _, marked = line.casefold().partition("[")
+    word = marked.partition("]")[0].strip()
+    return word in ("user", "feedback") and not any(map(str.isalpha, before))
 
 
 Stamped = tuple[tuple[int, int, int], bytes]  # a file's state, and its content
