@@ -1662,3 +1662,67 @@ def test_all_that_stands_of_the_users_was_typed_whole_or_says_whose_it_is(data: 
         assert all(line.startswith(f"**Why:** {LABEL}") or line[9:] in said for line in rest), rest
         line = f"- [{memory.name}]({memory.path})"
         assert index.strip() in (line, *(f"{line} — {one}" for one in said)), index
+
+
+@pytest.mark.parametrize(
+    ("talk", "body", "decision"),
+    [
+        (["I fly tomorrow."], "I fly tomorrow (2026-11-20).", "accept"),
+        (["I fly tomorrow."], "I fly on 2026-11-20.", "accept"),
+        (["I fly tomorrow and rest."], "I fly tomorrow and rest (2026-11-20).", "inbox"),
+        (["I fly to Rome.", "The party is tomorrow."], "I fly to Rome (2026-11-20).", "inbox"),
+        (["Ask Ann / Bob first."], "Ask Ann\nBob first.", "inbox"),
+        (["I like it…"], "I like it.", "inbox"),
+        (["I like it"], "I like it.", "accept"),
+        (["I have two cats."], "I have two cats.\n---", "inbox"),
+    ],
+)
+def test_a_day_a_line_and_a_mark_stand_where_they_were_said(
+    talk: list[str], body: str, decision: str
+) -> None:
+    days = partial(days_named, lambda *_: "2026-11-19T12:00:00+00:00")
+    context = replace(ledger(*([("typed", one)] for one in talk)), dates=days)
+    wanted = proposal(talk[0], type="user", path="user_profile.md", name="", description=talk[0], body=body)  # fmt: skip
+    quotes = [Evidence(one, "s", str(n)) for n, one in enumerate(talk)]
+    assert decide(replace(wanted, evidence=quotes, session="s"), context).decision == decision
+
+
+@pytest.mark.parametrize("key", ["due", "said", "created"])
+@pytest.mark.parametrize("writer", ["agent", "dream"])
+def test_a_key_names_no_day_that_nobody_named(key: str, writer: Any) -> None:
+    said = "I fly tomorrow."
+    days = partial(days_named, lambda *_: "2026-11-19T12:00:00+00:00")
+    context = replace(ledger([("typed", said)]), dates=days)
+    wanted = proposal(said, type="user", path="user_profile.md", name="", description=said, body=said, writer=writer)  # fmt: skip
+    for day, decision in (("2026-11-20", "accept"), ("2026-11-19", "accept"), ("2031-01-01", "inbox")):  # fmt: skip
+        assert decide(replace(wanted, extra={key: day}), context).decision == decision
+
+
+@pytest.mark.parametrize("title", ["What he said", "🤥", "?!", "About her", "以前的规则"])
+def test_a_title_of_small_words_or_marks_says_something(title: str) -> None:
+    said = "I have two cats."
+    wanted = proposal(said, type="user", path="user_pets.md", name=title, description=said, body=said)  # fmt: skip
+    assert decide(wanted, ledger([("typed", said)])).decision == "inbox"
+    for fine in ("User profile", "Pets", "the user's preferences", "偏好"):
+        assert decide(replace(wanted, name=fine), ledger([("typed", said)])).decision == "accept"
+
+
+def test_a_link_amid_a_sentence_is_a_word_of_it() -> None:
+    said = "I am a nurse."
+    context = replace(ledger([("typed", said)]), memories=[fact("former.md", "A former one.")])
+    wanted = proposal(said, type="user", path="user_job.md", name="", description=said, body=said)
+    for body in ("I am a [[former]] nurse.", f"{said} [[former]]", f"{said}\n[[former]]"):
+        assert decide(replace(wanted, body=body), context).decision == "inbox"
+
+
+def test_a_line_of_the_users_is_put_below_no_heading_that_says_something() -> None:
+    rule = Memory("feedback_a.md", "Ask me first", "Ask me first.", "feedback", "Ask me first.")
+    context = GateContext(memories=[rule, fact("b.md", "Tea is hot.", description="Tea is hot.")])
+    line, other = "- [Ask me first](feedback_a.md)", "- [b](b.md) — Tea is hot."
+    before = f"{line}\n\n# Rejected\n{other}\n"
+    after = f"\n# Rejected\n{other}\n{line}\n"
+    assert decide_index(before, after, "agent", context).decision == "inbox"
+    fine = before.replace("Rejected", "Project notes"), after.replace("Rejected", "Project notes")
+    assert decide_index(*fine, "agent", context).decision == "accept"
+    linked = before.replace("(feedback_a.md)", "(feedback_a.md#only-on-weekdays)")
+    assert decide_index(before, linked, "agent", context).decision == "inbox"

@@ -26,7 +26,14 @@ from lamina.ledger import log
 from lamina.ledger.places import find_project_folder, project_folder, slug
 from lamina.machine import private_folder, write_private
 from lamina.messages import Block, Json, as_object
-from lamina.recall.transcripts import began_in, claude_folders, claude_texts, lines, value_of
+from lamina.recall.transcripts import (
+    began_in,
+    claude_folders,
+    claude_texts,
+    is_aside,
+    lines,
+    value_of,
+)
 from lamina.replay.client_logs import open_opencode, read_opencode_session
 from lamina.replay.files import read_whole
 from lamina.replay.message_lists import ListReader
@@ -35,15 +42,9 @@ from lamina.replay.recording import Builder, as_blocks, moment_of
 from lamina.text.origins import added_by_client
 
 AGENTS = ("claude-code", "codex", "gemini", "opencode", "pi")
-_BY_PROGRAMS = ("system", "sdk")  # a prompt's source
 _FIRST_LINE = 1_000_000
 _SAMPLE = 50  # lines that tell what a file is
 _UNREAD = ".unread"  # beside an empty copy: why it is empty
-# Claude Code's marks of lines that nobody typed: what a tool, a hook, a task or itself put there.
-_ASIDE = (
-    *("isMeta", "isCompactSummary", "isVisibleInTranscriptOnly"),
-    *("sourceToolUseID", "sourceToolAssistantUUID"),
-)
 _SESSION_ID = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-")
 
 
@@ -194,11 +195,7 @@ def _claude(one: AgentSession) -> _Said:
         spoken = value.get("type") in ("user", "assistant") and not value.get("isSidechain")
         if not spoken or not content:
             continue
-        sender = str(as_object(value.get("origin")).get("kind") or "human")
-        source = str(value.get("promptSource") or "typed")
-        aside = (
-            any(value.get(mark) for mark in _ASIDE) or sender != "human" or source in _BY_PROGRAMS
-        )
+        aside = is_aside(value)
         whole = (text for who, text in claude_texts(value) if who == "result")
         said: list[Block] = []
         for block in content:
