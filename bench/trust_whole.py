@@ -2,7 +2,7 @@
 
 `data/forged_twelfth.txt` and later sets name with each try what must not stand (`says`): in a memory of the user's
 that speaks, on a line without the label of the assistant's words; `title:`, `path:`, `index:` and `under:` say where
-else, `gone:` what must. What a whole typed message says counts never, whatever it meant: the other sets ask that. Each write is tried
+else, `gone:` what must. What a whole typed message says counts never: the other sets ask that. Each write is tried
 byte for byte, as the tools write it, and past the store, with every quote; one that leaves it there counts. What is
 honest (`way: honest`) must stand, and speak. No reader is asked. `-v` prints what is wrong, arguments name the sets.
 """

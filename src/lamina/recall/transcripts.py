@@ -102,10 +102,10 @@ _ASIDE = (
 
 
 def is_aside(value: Json) -> bool:
-    """Did Claude Code, a program, a task or a hook put a line there, and nobody say it?"""
+    """Did Claude Code, a task, a tool or a hook put a line there, and nobody say it?"""
     sender = as_object(value.get("origin")).get("kind", "human")
-    by_program = value.get("promptSource") in ("system", "sdk")
-    return any(value.get(mark) for mark in _ASIDE) or sender != "human" or by_program
+    by_itself = value.get("promptSource") == "system"
+    return any(value.get(mark) for mark in _ASIDE) or sender != "human" or by_itself
 
 
 def message_in(value: Json) -> TranscriptMessage | None:

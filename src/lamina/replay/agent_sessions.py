@@ -195,7 +195,8 @@ def _claude(one: AgentSession) -> _Said:
         spoken = value.get("type") in ("user", "assistant") and not value.get("isSidechain")
         if not spoken or not content:
             continue
-        aside = is_aside(value)
+        # What a program hands over is asked, but is nobody's word.
+        aside = is_aside(value) or value.get("promptSource") == "sdk"
         whole = (text for who, text in claude_texts(value) if who == "result")
         said: list[Block] = []
         for block in content:
