@@ -36,7 +36,7 @@ def is_plain_confirmation(typed: Sequence[str]) -> bool:
     return classify(said).confirms and bool(plain) and not (asks or mocks)
 
 
-def confirmed(record: Record, session: str, entry: str) -> list[str]:
+def confirmed(record: Record, session: str, entry: str, kind: str | None) -> list[str]:
     """What a plain confirmation agrees to, as far as it can be told: the assistant's own answer to the
     user, if one of them speaks of a rule or of remembering; else they agree to what it does next.
     Where a file, a page or a paste was in view, nobody can tell whose idea that was, in whatever words
@@ -54,7 +54,7 @@ def confirmed(record: Record, session: str, entry: str) -> list[str]:
     if len(own) != 1:  # to which of them did they say yes?
         return []
     # "You never test" would become an order, and "I never sleep" somebody else's life.
-    plain = (_YOU | _ME).isdisjoint(about.tokens(own[0]))
+    plain = (_YOU | _ME if kind == "user" else _YOU).isdisjoint(about.tokens(own[0]))
     proposed = [*own[:plain], *_proposed_in(own[0])]
     # "As always" says nothing of what was only reported; "keep doing that" does.
     nod, marks = " ".join(typed_parts(blocks)), _LASTING if proposed[plain:] else _KEEP

@@ -311,7 +311,7 @@ def _supported(proposal: Proposal, record: Record) -> _Support:
                 f"a quote is not among the words that the user typed: {_short(item.quote)}"
             )
         for said in _messages(item, record, session):
-            lent = confirmed(record, session, item.entry)
+            lent = confirmed(record, session, item.entry, proposal.type)
             found.messages.append(said)
             found.confirmed += [Message(one, later=said.later) for one in lent]
         found.days.extend(record.dates(item.quote, session, item.entry))
