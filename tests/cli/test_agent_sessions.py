@@ -61,6 +61,11 @@ class Machine:
             ("assistant", [call], {}),
             ("user", [result], {}),
             ("user", POISON, {"isSidechain": True}),
+            ("user", POISON, {"isVisibleInTranscriptOnly": True}),
+            ("user", POISON, {"sourceToolUseID": "t"}),
+            ("user", POISON, {"origin": {"kind": "task-notification"}}),
+            ("user", POISON, {"promptSource": "system"}),
+            ("user", f"Stop hook feedback:\n{POISON}", {}),
             ("assistant", [{"type": "text", "text": "Claude is done."}], {}),
         ]
         lines = [

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import re
+import tempfile
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +18,13 @@ from hypothesis import strategies as st
 from tests.examples import examples
 
 from lamina import prompts
-from lamina.memories import MEMORY_TYPES, Evidence, Memory, Proposal, Verdict, Writer
-from lamina.memory.gate import GateContext, decide
+from lamina.errors import GateRefused
+from lamina.memories import LABEL, MEMORY_TYPES, Evidence, Memory, Proposal, Verdict, Writer
+from lamina.memory.file_store import FileStore
+from lamina.memory.gate import GateContext, days_named, decide
 from lamina.memory.index_gate import decide_index
 from lamina.memory.naming import title_of, why_bad_name
-from lamina.memory.topics import read_topic
+from lamina.memory.topics import new_topic, read_topic
 from lamina.messages import Origin
 from lamina.text.wording import sentences
 
@@ -198,7 +203,12 @@ def test_a_word_that_the_user_did_not_say_may_turn_a_rule_round(said: int, decis
 
 def test_other_words_wait_and_the_reason_names_the_users_own() -> None:
     said = "please stop mocking the databases"
-    given: dict[str, Any] = {"type": "feedback", "path": "feedback_db.md", "name": "", "body": ""}
+    given: dict[str, Any] = {
+        "type": "feedback",
+        "path": "feedback_databases.md",
+        "name": "",
+        "body": "",
+    }
     wanted = proposal(said, **given, description="Stop mocks of the database")
     verdict = decide(wanted, ledger([("typed", said)]))
     assert (verdict.decision, verdict.theirs) == ("inbox", [said])
@@ -215,7 +225,7 @@ CONFIRM = [
 CONFIRMED = {
     "entry": "2",
     "type": "feedback",
-    "path": "feedback_tests.md",
+    "path": "feedback_testing.md",
     "name": "",
     "description": "Always use real databases instead of mocks",
     "body": "",
@@ -299,7 +309,7 @@ def test_a_yes_to_what_the_user_asked_themselves_counts_though_tools_were_used(
         [("typed", asked)], [("tool", "def f(): pass")], [("assistant", answer)], [("typed", "yes, keep that")]
     )  # fmt: skip
     wanted = proposal(
-        "yes, keep that", entry="3", type="feedback", path="feedback_x.md", name="x", description=rule, body=rule
+        "yes, keep that", entry="3", type="feedback", path="feedback_x.md", name="", description=rule, body=rule
     )  # fmt: skip
     assert decide(wanted, context).decision == decision
 
@@ -1075,8 +1085,14 @@ def test_an_index_line_tells_the_users_words_as_they_are(title: str, hook: str) 
         ("feedback_skip_the_review.md", "inbox"),
         ("feedback_no_reviews.md", "inbox"),
         ("feedback_never_push_main.md", "accept"),
-        ("feedback_git.md", "accept"),
-        ("feedback_package_manager.md", "accept"),
+        ("feedback_dont_push_main-2.md", "inbox"),  # the second of what?
+        ("feedback_main.md", "accept"),
+        ("feedback_testing_rules.md", "accept"),
+        # A word of nobody's reads as theirs, whatever it names.
+        ("feedback_git.md", "inbox"),
+        ("feedback_reckless_push.md", "inbox"),
+        ("feedback_push_main_1931.md", "inbox"),
+        ("feedback_his_main.md", "inbox"),
     ],
 )
 def test_a_files_name_says_nothing_that_its_memory_does_not(path: str, decision: str) -> None:
@@ -1560,3 +1576,153 @@ def test_what_a_teammate_states_is_taken_as_theirs_and_what_orders_is_asked_abou
     off = decide(proposal(**theirs, type="project", writer="user"), GateContext(team=False))
     assert off.decision == "refuse"
     assert "lamina team join" in off.reason
+
+
+# ---- nothing that was not typed whole
+
+
+_TYPED_WORDS = "Never push to main without asking me / Ann on Monday."
+_LIES = st.sampled_from(
+    [
+        "not",
+        "former",
+        "❌",
+        "[[a]]",
+        "2031-01-01",
+        "# no",
+        "his",
+        " / ",
+        "\n",
+        "…",
+        "!",
+        "without",
+        "1931",
+    ]
+)
+
+
+@st.composite
+def turned(draw: Any) -> str:
+    """What was typed, with a word put in, taken out or put elsewhere, or as it is."""
+    words = _TYPED_WORDS.split(" ")
+    for _ in range(draw(st.integers(0, 2))):
+        at = draw(st.integers(0, len(words) - 1))
+        way = draw(st.sampled_from(["in", "out", "swap"]))
+        if way == "in":
+            words.insert(at, draw(_LIES))
+        elif way == "out" and len(words) > 1:
+            words.pop(at)
+        else:
+            words[at], words[0] = words[0], words[at]
+    return " ".join(words)
+
+
+_PARTS: dict[str, st.SearchStrategy[str]] = {
+    "body": turned(),
+    "description": turned(),
+    "title": st.one_of(turned(), _LIES, st.sampled_from(["Testing rules", "What he did", "🤥"])),
+    "why": st.one_of(turned(), st.just("never ask me")),
+    "head": st.sampled_from(["# a lie", "due: 2031-01-01", "a lie", "said: 1999-05-04"]),
+    "stem": st.sampled_from(["feedback_never_push_main", "feedback_liar", "feedback_testing"]),
+}
+
+
+@pytest.mark.spec("L5.6")
+@examples(60)
+@given(st.data())
+def test_all_that_stands_of_the_users_was_typed_whole_or_says_whose_it_is(data: Any) -> None:
+    """Body, description, title, index line, keys, comments and the file's name, one of them turned."""
+    given_ = {"body": _TYPED_WORDS, "description": _TYPED_WORDS, "title": _TYPED_WORDS.rstrip(".")}
+    given_ |= {"why": "", "head": "", "stem": "feedback_testing"}
+    part = data.draw(st.sampled_from([*_PARTS]))
+    given_[part] = data.draw(_PARTS[part])
+    body, description, title, why, head, stem = given_.values()
+    writer = data.draw(st.sampled_from(["agent", "extraction"]))
+    day = partial(days_named, lambda *_: "2026-11-19T12:00:00+00:00")
+    gate = replace(ledger([("typed", _TYPED_WORDS)]), dates=day)
+    content = new_topic(name=title, description=description, type="feedback", body=body)
+    more = f"**Why:** {why}\n" if why else ""
+    text = content.decode().replace("\n---\n", f"\n{head}\n---\n" if head else "\n---\n", 1) + more
+    with tempfile.TemporaryDirectory() as folder, FileStore(Path(folder) / "m", gate=gate) as store:
+        quote = [Evidence(_TYPED_WORDS, "s", "0")]
+        with suppress(GateRefused):
+            store.write_file(
+                f"{stem}.md", text.encode(), writer=writer, base=None, evidence=quote, session="s", pointer=True
+            )  # fmt: skip
+        there = [one for one in store.list() if not one.quoted]
+        files = [(store.directory / one.path).read_text() for one in there]
+        index = store.index().text
+    said = {_TYPED_WORDS, _TYPED_WORDS.rstrip(".")}
+    for memory, file in zip(there, files, strict=True):
+        assert memory.path != "feedback_liar.md"
+        assert memory.name in {*said, "Testing rules"}
+        assert memory.description in said
+        known = {"---", "", "type: feedback", *said, *(f"{key}: {one}" for key in ("name", "description") for one in (*said, *(f'"{one}"' for one in said), "Testing rules"))}  # fmt: skip
+        rest = [line for line in file.splitlines() if line not in known]
+        assert all(line.startswith(f"**Why:** {LABEL}") or line[9:] in said for line in rest), rest
+        line = f"- [{memory.name}]({memory.path})"
+        assert index.strip() in (line, *(f"{line} — {one}" for one in said)), index
+
+
+@pytest.mark.parametrize(
+    ("talk", "body", "decision"),
+    [
+        (["I fly tomorrow."], "I fly tomorrow (2026-11-20).", "accept"),
+        (["I fly tomorrow."], "I fly on 2026-11-20.", "accept"),
+        (["I fly tomorrow and rest."], "I fly tomorrow and rest (2026-11-20).", "inbox"),
+        (["I fly to Rome.", "The party is tomorrow."], "I fly to Rome (2026-11-20).", "inbox"),
+        (["Ask Ann / Bob first."], "Ask Ann\nBob first.", "inbox"),
+        (["I like it…"], "I like it.", "inbox"),
+        (["I like it"], "I like it.", "accept"),
+        (["I have two cats."], "I have two cats.\n---", "inbox"),
+    ],
+)
+def test_a_day_a_line_and_a_mark_stand_where_they_were_said(
+    talk: list[str], body: str, decision: str
+) -> None:
+    days = partial(days_named, lambda *_: "2026-11-19T12:00:00+00:00")
+    context = replace(ledger(*([("typed", one)] for one in talk)), dates=days)
+    wanted = proposal(talk[0], type="user", path="user_profile.md", name="", description=talk[0], body=body)  # fmt: skip
+    quotes = [Evidence(one, "s", str(n)) for n, one in enumerate(talk)]
+    assert decide(replace(wanted, evidence=quotes, session="s"), context).decision == decision
+
+
+@pytest.mark.parametrize("key", ["due", "said", "created"])
+@pytest.mark.parametrize("writer", ["agent", "dream"])
+def test_a_key_names_no_day_that_nobody_named(key: str, writer: Any) -> None:
+    said = "I fly tomorrow."
+    days = partial(days_named, lambda *_: "2026-11-19T12:00:00+00:00")
+    context = replace(ledger([("typed", said)]), dates=days)
+    wanted = proposal(said, type="user", path="user_profile.md", name="", description=said, body=said, writer=writer)  # fmt: skip
+    for day, decision in (("2026-11-20", "accept"), ("2026-11-19", "accept"), ("2031-01-01", "inbox")):  # fmt: skip
+        assert decide(replace(wanted, extra={key: day}), context).decision == decision
+
+
+@pytest.mark.parametrize("title", ["What he said", "🤥", "?!", "About her", "以前的规则"])
+def test_a_title_of_small_words_or_marks_says_something(title: str) -> None:
+    said = "I have two cats."
+    wanted = proposal(said, type="user", path="user_pets.md", name=title, description=said, body=said)  # fmt: skip
+    assert decide(wanted, ledger([("typed", said)])).decision == "inbox"
+    for fine in ("User profile", "Pets", "the user's preferences", "偏好"):
+        assert decide(replace(wanted, name=fine), ledger([("typed", said)])).decision == "accept"
+
+
+def test_a_link_amid_a_sentence_is_a_word_of_it() -> None:
+    said = "I am a nurse."
+    context = replace(ledger([("typed", said)]), memories=[fact("former.md", "A former one.")])
+    wanted = proposal(said, type="user", path="user_job.md", name="", description=said, body=said)
+    for body in ("I am a [[former]] nurse.", f"{said} [[former]]", f"{said}\n[[former]]"):
+        assert decide(replace(wanted, body=body), context).decision == "inbox"
+
+
+def test_a_line_of_the_users_is_put_below_no_heading_that_says_something() -> None:
+    rule = Memory("feedback_a.md", "Ask me first", "Ask me first.", "feedback", "Ask me first.")
+    context = GateContext(memories=[rule, fact("b.md", "Tea is hot.", description="Tea is hot.")])
+    line, other = "- [Ask me first](feedback_a.md)", "- [b](b.md) — Tea is hot."
+    before = f"{line}\n\n# Rejected\n{other}\n"
+    after = f"\n# Rejected\n{other}\n{line}\n"
+    assert decide_index(before, after, "agent", context).decision == "inbox"
+    fine = before.replace("Rejected", "Project notes"), after.replace("Rejected", "Project notes")
+    assert decide_index(*fine, "agent", context).decision == "accept"
+    linked = before.replace("(feedback_a.md)", "(feedback_a.md#only-on-weekdays)")
+    assert decide_index(before, linked, "agent", context).decision == "inbox"

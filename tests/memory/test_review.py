@@ -10,11 +10,12 @@ from pathlib import Path
 import pytest
 
 from lamina.errors import Conflict, GateRefused, InboxFull, UsageError
-from lamina.memories import Evidence, Proposal, Verdict
+from lamina.memories import LABEL, Evidence, Outcome, Proposal, Verdict
 from lamina.memory.file_store import FileStore
 from lamina.memory.gate import GateContext
 from lamina.memory.inbox import Inbox
 from lamina.memory.review import accept, attribute, inbox_diff, reject
+from lamina.memory.topics import new_topic
 from lamina.messages import Origin
 from lamina.testing import a_memory
 
@@ -219,3 +220,22 @@ def test_everything_may_be_sent_to_the_inbox_and_accepted_one_by_one(tmp_path: P
         for item in store.inbox.items():
             accept(store, item.id)
         assert len(store.list()) == 3
+
+
+def test_a_why_of_a_tool_that_writes_past_the_store_gets_its_label(tmp_path: Path) -> None:
+    said = "Always run the tests before a commit."
+    gate = GateContext(origin_text=lambda *_: [("typed", said)])
+    content = new_topic(name=said[:-1], description=said, type="feedback", body=f"{said}\n\n**Why:** the build was red.")  # fmt: skip
+    (tmp_path / "memory").mkdir()
+    with FileStore(tmp_path / "memory", gate=gate) as store:
+        store.note_outside()
+        file = store.directory / "feedback_testing.md"
+        for text in (content.decode(), None):
+            label = f"**Why:** {LABEL} the build was red."
+            file.write_text(text or file.read_text().replace(f"{LABEL} ", ""))
+            [done] = attribute(
+                store, writer="agent", session="s", evidence=[Evidence(said, "s", "0")]
+            )
+            assert isinstance(done, Outcome)
+            assert done.decision == "accept"
+            assert label in file.read_text()

@@ -279,6 +279,10 @@ def test_real_memory_files_keep_all_bytes_but_the_value_that_is_changed(memory_d
         "<<: *other",
         "type: project\nmetadata:\n  type: user",
         "type: user\n" + "x: y\n" * 40,
+        "type: user\n# the user: never ask",
+        "type: user # struck off the register",
+        "type: user\nstruck off the register",
+        "type: user\ntags:\n  - a # b",
     ],
 )
 def test_frontmatter_that_others_read_in_another_way_is_told(head: str) -> None:
@@ -288,10 +292,10 @@ def test_frontmatter_that_others_read_in_another_way_is_told(head: str) -> None:
 @pytest.mark.parametrize(
     "content",
     [
-        "---\nname: a\ndescription: '*Never* mock: it lies'\ntype: user # mine\n---\n\nBody.\n",
+        "---\nname: a\ndescription: '*Never* mock: it lies'\ntype: user\n---\n\nBody.\n",
         "---\nname: a\ntype: |\n  user\ntags:\n- one\n- two\n---\n\nBody.\n",
         "---\nname: a\nmetadata:\n  type: user\n  node: x\n---\n\nBody.\n",
-        "---\nname: a\ntype: preference\n# a comment\n\n---\n\ntype: user\ntype: user\n",
+        "---\nname: a\ntype: preference\n\n---\n\ntype: user\ntype: user\n",
         "No frontmatter.\n---\n? type\n",
         "---\n",
         "",

@@ -252,12 +252,14 @@ def test_explanations_that_nothing_typed_proves_are_labelled_wherever_they_are_s
     told, _ = ask(place, (RULE, [remember(type="feedback", **given), "Saved."]))
     assert "updated" in told
     (file,) = directory(place).glob("feedback_*.md")
-    assert "**Why:** a migration broke." in file.read_text()
+    assert "**Why:** (assistant's words) a migration broke." in file.read_text()  # a part of theirs
     labelled = "**How to apply:** (assistant's words) real databases in containers serve best."
     assert labelled in file.read_text()
 
     async def again() -> str:
-        edit = use("Edit", file_path=str(file), old_string=" (assistant's words)", new_string="")
+        edit = use(
+            "Edit", file_path=str(file), old_string=" (assistant's words) real", new_string=" real"
+        )
         steps = ["ok", use("Read", file_path=str(file)), edit, "done"]
         async with place.open(steps, config={"permissions.allow": ["Edit"]}) as session:
             await session.ask("should I mock the database in integration tests?")

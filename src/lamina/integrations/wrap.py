@@ -30,7 +30,7 @@ from lamina.integrations.library import own_name, settings_for
 from lamina.layers.extraction import save_by_rules
 from lamina.ledger.places import find_project_folder, project_folder
 from lamina.ledger.record import Quotes
-from lamina.memory import GateContext, open_store
+from lamina.memory import GateContext, days_named, open_store
 from lamina.messages import Json, Usage, as_object
 from lamina.ports import MemoryStore
 from lamina.recall.memory_index import MemoryIndex
@@ -292,6 +292,9 @@ class Between:
                         session, entry
                     ),
                     before=lambda session, entry: Quotes(self._folder).before(session, entry),
+                    dates=partial(
+                        days_named, lambda session, entry: Quotes(self._folder).when(session, entry)
+                    ),
                 )
                 self._store = open_store(self._config, quiet, gate=gate)
                 index = MemoryIndex(self._store) if self._recall else None

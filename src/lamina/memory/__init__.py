@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         users_word,
         written_at,
     )
+    from lamina.memory.confirmations import is_plain_confirmation
     from lamina.memory.drafts import (
         file_in_their_words,
         in_their_words,
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
         safe_path,
         without_secrets,
     )
-    from lamina.memory.evidence import is_plain_confirmation
     from lamina.memory.file_store import open_agent_store, open_store, sync_team
     from lamina.memory.forgetting import and_kept_away, holds, not_forgotten
     from lamina.memory.gate import GateContext, days_named
@@ -105,7 +105,7 @@ _NAMES = {
     "commits": "blame diff_text earlier_name rests_on_user teammate_of users_word written_at",
     "drafts": "file_in_their_words in_their_words leaks_in note_of proposal_of proposed safe_path "
     "without_secrets",
-    "evidence": "is_plain_confirmation",
+    "confirmations": "is_plain_confirmation",
     "file_store": "open_agent_store open_store sync_team",
     "forgetting": "and_kept_away holds not_forgotten",
     "gate": "GateContext days_named",

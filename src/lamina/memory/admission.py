@@ -303,8 +303,7 @@ def _ours(text: str, lines: Sequence[BlamedLine]) -> bool:
 
 def demand_clear(path: str, content: bytes, before: bytes | None) -> None:
     """Frontmatter that others could read in another way is refused; what stood there may stay."""
-    why = why_ambiguous(content)
-    if why and (before is None or not why_ambiguous(before)):
+    if why := why_ambiguous(content, before):
         raise GateRefused(f"{path} can be read in two ways: {why}. Write plain `key: value` lines.")
 
 

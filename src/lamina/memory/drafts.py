@@ -254,7 +254,8 @@ def in_their_words(store: MemoryStore, proposal: Proposal, base: Memory | None =
     adds = bool(base.description) and standing <= {*map(fold, stays)}
     if adds:
         proposal = replace(proposal, name=base.name, description=base.description)
-    said = _worded(store, replace(proposal, body=new), new=False)
+    # The file has its name already, which is not asked about again.
+    said = _worded(store, replace(proposal, body=new, path=f"{proposal.type}.md"), new=False)
     if said.body == new and not base.description:
         return replace(proposal, name=said.name, description=said.description)
     if said.body == new or fold(said.description) in standing:
@@ -263,7 +264,8 @@ def in_their_words(store: MemoryStore, proposal: Proposal, base: Memory | None =
     # On one line with theirs the old description would speak of the new words.
     if adds or described in fold(" ".join(stays)):
         said = replace(said, name=base.name, description=base.description)
-    return replace(said, body=laid_out(base.body, "\n".join([*stays, said.body])))
+    body = laid_out(base.body, "\n".join([*stays, said.body]))
+    return replace(said, body=body, path=proposal.path)
 
 
 def file_in_their_words(

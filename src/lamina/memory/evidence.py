@@ -8,18 +8,19 @@ answer before it if nothing but the user's words was in view, else what the user
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import takewhile
 
 from lamina.memories import LABEL, Evidence, Memory, Proposal
-from lamina.memory.naming import link_targets, title_of, without_links
-from lamina.memory.topics import said_by_keys
+from lamina.memory.confirmations import confirmed
+from lamina.memory.naming import TOPIC, link_targets, only_topics, title_of, without_links
+from lamina.memory.topics import KEPT_BY_US
 from lamina.messages import Origin
 from lamina.text import about, wording
 from lamina.text.about import Message, made_of, same_sentence
 from lamina.text.asks import (
-    asked_for,
     classify,
     find_order,
     permits,
@@ -46,14 +47,19 @@ _LEAST_TRUSTED: tuple[Origin, ...] = (
 
 TEMPLATE_WORDS = re.compile(r"\*\*(?:Why|How to apply):?\*\*:?", re.IGNORECASE)
 _WRAPPED = re.compile(r"(?m)^(.{50,}[\w,]) ?\n[ \t]*(?=[a-z])")  # a line that goes on in the next
-_LASTING, _STORY, _MATERIAL = map(words, ("proof.lasting", "proof.stories", "proof.material"))
+_STORY, _MATERIAL = map(words, ("proof.stories", "proof.material"))
 _SOON, _SHORT_TURN = 6, 120  # later messages that may unsay it; letters of an answer
-_ME, _YOU = {"i", "my", "ich", "mein", "我"}, {"you", "your", "du", "dein", "你", "您"}
-_SOMEBODY, _KEEP, _YES = map(words, ("proof.user", "proof.keep", "proof.yes"))
-_TOPIC = words("proof.topics")  # what a title may call a memory, whatever it says
+_SOMEBODY = words("proof.user")
 _AND_A = Listed("proof.and_a")
 _CLAUSES = re.compile(r"[,;:，；：\n]|\b(?:because|since|weil|denn)\b|因为")
 _HEAD_KEY = re.compile(r"^(?:name|description):\s*")
+# A day, a number, an id, or one of our own words: what such a key holds, and no statement.
+_ID = re.compile(r"[0-9a-fA-F-]{8,}")
+_OUR_VALUES = frozenset(
+    """true false memory tool page pasted assistant recalled system hook agent teammate outside
+    program user t z tz""".split()  # noqa: SIM905 - a word list
+)
+_WORD_ENDS = re.compile(r"[_.-]+|(?<=[a-z])(?=[A-Z])")
 
 
 def nothing(*_: str) -> tuple[()]:
@@ -84,6 +90,8 @@ def why_unproven(
     standing = _standing(vouched, proposal.type)
     if wording.spaced(f"name: {proposal.name}") in map(wording.spaced, vouched.splitlines()):
         proposal = replace(proposal, name="")  # a description, or a first line, may be no title
+    if day := _day_of_nobody(proposal, record, memories):
+        return f"they named no such day as “{day}”"
     if not claim.strip() and vouched:  # nothing new is said
         whole = standing[-1:] if proposal.type in ("user", "feedback") else standing
         added = _title_adds(proposal, whole)
@@ -95,6 +103,31 @@ def why_unproven(
     if below := _read_wrongly(proposal, vouched, claim):
         return f"below {_short(below)} it would mean something else"
     return support.reason or next(_reasons_against(proposal, claim, support, record), "")
+
+
+_ISO = len("2026-11-19")
+
+
+def _day_of_nobody(proposal: Proposal, record: Record, memories: Iterable[Memory]) -> str:
+    """ "" or what a key of ours says of when, where neither that was said nor anything said then, and no
+    other memory has it. Where nobody recorded when anything was said, no day can be held against it."""
+    dated = {
+        one: key
+        for key, one in proposal.extra.items()
+        if key.casefold() in KEPT_BY_US and any(map(str.isdigit, one))
+        if not _ID.fullmatch(one) or len(one) == _ISO
+    }
+    if not dated or proposal.type not in ("user", "feedback"):
+        return ""
+    runs = [
+        run
+        for one in proposal.evidence
+        for said in (one.quote, "today")
+        for run in record.dates(said, one.session or proposal.session, one.entry)
+    ]
+    moved = {one.extra.get(key) for one in memories for key in dated.values()}
+    new = [one for one in dated if one not in moved] if runs or not proposal.evidence else []
+    return next((one for one in new if len(one) < _ISO or one[:_ISO] not in " ".join(runs)), "")
 
 
 def _reasons_against(
@@ -173,17 +206,24 @@ def told_apart(claim: str) -> tuple[str, str]:
 
 
 def unproven_explanations(proposal: Proposal, record: Record, vouched: str) -> list[str]:
-    """The lines of a proven memory that explain it and that the user did not say themselves."""
+    """The lines of a proven memory that explain it and are no whole sentences of the user's: their words
+    put together anew are the assistant's."""
     support = _supported(proposal, record) if proposal.evidence else _Support()
-    proof = _proof(support)
+    proof = _proof(support).splitlines()
     known = {wording.spaced(line) for line in vouched.splitlines()}
+    told = {
+        line: line.strip()[marker.end() :].strip()
+        for line in proposal.body.splitlines()
+        for marker in [TEMPLATE_WORDS.match(line.strip())]
+        if marker and wording.spaced(line) not in known
+    }
     return [
         line
-        for line in proposal.body.splitlines()
-        if TEMPLATE_WORDS.match(line.strip())
-        and LABEL not in line
-        and wording.spaced(line) not in known
-        and _share(TEMPLATE_WORDS.sub(" ", line), proof) < _NEEDED_SHARE
+        for line, text in told.items()
+        if not text.startswith(LABEL)
+        and not all(
+            any(same_sentence(one, said) for said in proof) for one in wording.sentences(text)
+        )
     ]
 
 
@@ -203,16 +243,16 @@ def _title_adds(proposal: Proposal, said: Sequence[Message]) -> str:
     """ "" or a title that says more than what the memory is about. Of the user's word it must be a whole
     sentence, what we make of one, or what such a memory is called."""
     title = _spelled(proposal.name, proposal.type)
-    topic = _TOPIC.sub(" ", title)
-    stems = wording.content_stems(topic)
-    if not stems and not wording.hard_tokens(topic) and not wording.denials(topic):
+    topic, theirs = TOPIC.sub(" ", title), proposal.type in ("user", "feedback")
+    tells = wording.content_stems(topic) or wording.hard_tokens(topic) or wording.denials(topic)
+    if only_topics(title) or not (theirs or tells):
         return ""
     runs = [one for by in said for way in by.ways() for one in (way, about.without_wish(way))]
     # One that is cut must show it: what the rule is limited to may be gone.
     cut = (one for way in runs for one in [title_of(way)] if one[-1:] != "…" or title[-1] == "…")
     if any(same_sentence(title, one) for one in (*runs, *cut)):
         return ""
-    if proposal.type not in ("user", "feedback"):
+    if not theirs:
         known = any(_share(topic, one) >= _HALF for one in runs)
         return "" if known and not find_order(title) else title
     return title  # "Penicillin" of "I'm not allergic to penicillin" is read as the opposite
@@ -254,7 +294,7 @@ class _Support:
             texts = (text, text[:1].lower() + text[1:]) if self.fact else (text,)
             for one in sources:
                 known = one + self.standing if self.fact else one or self.standing
-                if any(made_of(text, known, self.days, after=after) for text in texts):
+                if any(made_of(text, known, after=after) for text in texts):
                     self.held = one[0].text if one else ""
                     return count
         return 0
@@ -271,7 +311,7 @@ def _supported(proposal: Proposal, record: Record) -> _Support:
                 f"a quote is not among the words that the user typed: {_short(item.quote)}"
             )
         for said in _messages(item, record, session):
-            lent = _confirmed(record, session, item.entry, proposal.type)
+            lent = confirmed(record, session, item.entry, proposal.type)
             found.messages.append(said)
             found.confirmed += [Message(one, later=said.later) for one in lent]
         found.days.extend(record.dates(item.quote, session, item.entry))
@@ -302,7 +342,11 @@ def _messages(item: Evidence, record: Record, session: str) -> Iterator[Message]
     announced = at_once and any(one.rstrip().endswith((":", "：")) for one in told[:1])
     if tale or announced or (at_once and any(map(_MATERIAL.search, (*told[:1], asked)))):
         return
-    yield Message("\n\n".join(said), asked=asked, later=later)
+
+    def dates(text: str) -> Sequence[str]:
+        return record.dates(text, session, item.entry)
+
+    yield Message("\n\n".join(said), asked=asked, later=later, dates=dates)
 
 
 def is_wish(item: Evidence, session: str, record: Record, *, instead: bool) -> bool:
@@ -351,9 +395,11 @@ def why_unfounded(proposal: Proposal, claim: str, record: Record) -> str:
 
 def claimed_text(proposal: Proposal, memories: Iterable[Memory], vouched: str) -> str:
     """What the memory says beside its title, without links to memories there are and proven lines."""
-    heads = "\n".join([proposal.description, proposal.hook, *said_by_keys(proposal.extra), ""])
+    heads = "\n".join([proposal.description, proposal.hook, *_said_by_keys(proposal.extra), ""])
     linked = "[[" in heads or "[[" in proposal.body
-    targets = link_targets(memories) if linked else set[str]()
+    theirs = proposal.type in ("user", "feedback")
+    among = (one for one in memories if not theirs or one.type in ("user", "feedback"))
+    targets = link_targets(among) if linked else set[str]()
     sources = _standing(vouched, proposal.type, targets)
     proven = {
         wording.spaced(one)
@@ -361,9 +407,10 @@ def claimed_text(proposal: Proposal, memories: Iterable[Memory], vouched: str) -
         if "\n" not in source.text.strip()
         for one in (source.text, _spelled(source.text, proposal.type))
     }
-    said, body = (without_links(one, targets).splitlines() for one in (heads, proposal.body))
-    if proposal.type in ("user", "feedback"):
-        stands = wording.in_place(body, without_links(vouched, targets).splitlines())
+    unlinked = partial(without_links, targets=targets, alone=theirs)
+    said, body = (unlinked(one).splitlines() for one in (heads, proposal.body))
+    if theirs:
+        stands = wording.in_place(body, unlinked(vouched).splitlines())
         body = [line for line, there in zip(body, stands, strict=True) if not there]
     else:
         said, body = [*said, *body], []
@@ -375,11 +422,25 @@ def claimed_text(proposal: Proposal, memories: Iterable[Memory], vouched: str) -
     return "\n".join([*new, *body])
 
 
+def _said_by_keys(extra: Mapping[str, str]) -> list[str]:
+    """What further frontmatter says, in keys ("obsolete:") as in values."""
+    said: list[str] = []
+    for key, value in extra.items():
+        spelled, ours = " ".join(_WORD_ENDS.split(key)), key.casefold() in KEPT_BY_US
+        if not ours:
+            said.append(spelled)
+        letters = "".join(filter(str.isalpha, value)).casefold()
+        if not (ours and (not letters or letters in _OUR_VALUES or _ID.fullmatch(value))):
+            said.append(value)
+    return said
+
+
 def _standing(vouched: str, kind: str | None, targets: set[str] | None = None) -> list[Message]:
     """What needs no new proof, to be told again: each line, but of the user's word only title and
     description, and the text as a whole."""
-    lines = without_links(vouched, targets or set()).splitlines()
-    if kind not in ("user", "feedback"):
+    theirs = kind in ("user", "feedback")
+    lines = without_links(vouched, targets or set(), alone=theirs).splitlines()
+    if not theirs:
         return [Message(_HEAD_KEY.sub("", line)) for line in lines]
     heads = [line for line in lines if _HEAD_KEY.match(line)]
     body = "\n".join(line for line in lines if line not in heads)
@@ -418,70 +479,6 @@ def _found(quote: str, parts: Iterable[str]) -> bool:
                 return True
             at = folded.find(needle, at + 1)
     return False
-
-
-def is_plain_confirmation(typed: Sequence[str]) -> bool:
-    """Whether all that was typed says yes, and neither asks nor says anything else."""
-    said = " ".join(typed)
-    words = [one for one in about.tokens(said) if one.isalnum()]
-    yes = [one for one in words if _YES.fullmatch(one)]
-    plain = (yes or _KEEP.search(said)) and len({*yes}) == len(yes)  # "ja ja ja" says no
-    asks = {*"?？", "did", "does", "one"}.intersection((*words, *said))
-    mocks = "yeah right" in " ".join(words)
-    return classify(said).confirms and bool(plain) and not (asks or mocks)
-
-
-def _confirmed(record: Record, session: str, entry: str, kind: str | None) -> list[str]:
-    """What a plain confirmation agrees to, as far as it can be told: the assistant's own answer to the
-    user, if one of them speaks of a rule or of remembering; else they agree to what it does next.
-    Where a file, a page or a paste was in view, nobody can tell whose idea that was, in whatever words
-    or language it comes back; then only what the user had asked in their own words and the answer
-    says in the same.
-    """
-    blocks = record.origin_text(session, entry)
-    if not is_plain_confirmation(typed_parts(blocks)):
-        return []
-    before = record.before(session, entry)
-    earlier = [block for block in before if block[0] != "system"]
-    said = [text for _, text in takewhile(lambda one: one[0] == "assistant", reversed(earlier))]
-    answer = [one for text in reversed(said) for one in wording.sentences(text)]
-    own = [one for one in answer if not classify(one).confirms]
-    if len(own) != 1:  # to which of them did they say yes?
-        return []
-    # "You never test" would become an order, and "I never sleep" somebody else's life.
-    plain = (_YOU | _ME if kind == "user" else _YOU).isdisjoint(about.tokens(own[0]))
-    proposed = [*own[:plain], *about.proposed_in(own[0])]
-    # "As always" says nothing of what was only reported; "keep doing that" does.
-    nod, marks = " ".join(typed_parts(blocks)), _LASTING if proposed[plain:] else _KEEP
-    lasts = marks.search(nod) or _LASTING.search(own[0])
-    if lasts and not untyped_parts([*earlier, *blocks]):
-        instructed = [text for origin, text in before if origin == "system"]
-        return [] if _restates(own[0], instructed) else proposed
-    asked = next((text for origin, text in reversed(earlier) if origin == "typed"), "")
-    choices = [
-        one
-        for part in typed_parts([("typed", asked)])
-        for sentence in wording.sentences(own_text(part))
-        for offered in [asked_for(sentence)]
-        for n, one in enumerate(offered, 1)
-        if not any(map(about.limits, offered[n:]))  # what limits both stands behind the last
-    ]
-    return [
-        one
-        for one in proposed
-        for ways in [(one, one[:1].lower() + one[1:])]  # amid a question it was small
-        if any(same_sentence(way, choice) for way in ways for choice in choices)
-    ]
-
-
-def _restates(sentence: str, texts: Iterable[str]) -> bool:
-    """Does one sentence of these texts hold nearly all that this one says?"""
-    stems = wording.content_stems(sentence)
-    return bool(stems) and any(
-        len(stems & wording.content_stems(one)) >= _NEEDED_SHARE * len(stems)
-        for text in texts
-        for one in wording.sentences(text)
-    )
 
 
 def restates(proposal: Proposal, text: str, record: Record) -> bool:

@@ -390,7 +390,9 @@ def _why_inbox(proposal: Proposal, context: GateContext, forgotten: str) -> tupl
         return f"the user had this forgotten {forgotten}", origin
     if unproven and proposal.type in ("user", "feedback"):
         return f"a {proposal.type} memory needs the user's own word, and {unproven}", origin
-    if context.known.get(proposal.path) is None and (why := why_misnamed(proposal)):
+    there = context.known.get
+    named = why_misnamed(proposal, there) if there(proposal.path) is None else ""
+    if why := _why_unlabelled(proposal, record, f"{vouched}\n{known}") or named:
         return why, origin
     if unproven or others_stand:
         text = evidence.claimed_text(new, context.known, known)
@@ -402,6 +404,14 @@ def _why_inbox(proposal: Proposal, context: GateContext, forgotten: str) -> tupl
     if context.inbox_all:
         return "everything goes to the inbox by your settings", origin
     return "", origin
+
+
+def _why_unlabelled(proposal: Proposal, record: evidence.Record, stood: str) -> str:
+    """A dream's file is not worked over when it is written: it brings the label itself."""
+    if proposal.writer != "dream" or proposal.type not in ("user", "feedback"):
+        return ""
+    told = evidence.unproven_explanations(proposal, record, stood)
+    return f"nobody said “{told[0].strip()[:80]}”, and it lacks its label" if told else ""
 
 
 def _why_no_fact(new: Proposal, text: str, origin: str, record: evidence.Record) -> str:

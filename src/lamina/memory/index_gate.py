@@ -9,25 +9,18 @@ import re
 from collections.abc import Sequence
 from itertools import takewhile
 
-from lamina.memories import MEMORY_TYPES, Memory, Verdict, Writer
+from lamina.memories import Memory, Verdict, Writer
 from lamina.memory.drafts import leaks_in
 from lamina.memory.gate import MASKED, GateContext, leave_out, sentence_of
 from lamina.memory.index import links_of, pointer_line, pointers_of, told_of
 from lamina.memory.known_memories import Familiar
-from lamina.memory.naming import grounded, sums_up
+from lamina.memory.naming import HEADINGS, TOPIC, grounded, only_topics, sums_up
 from lamina.text import wording
 from lamina.text.asks import find_order
-from lamina.text.lists import words
 from lamina.text.origins import hidden_character
 
 _LONGEST_HEADING = 60
 _SHORT_HEADING = 2  # words
-_TOPIC = words("proof.topics")
-_HEADINGS = (
-    *MEMORY_TYPES,
-    "memory memories index title team topics notes rules facts preferences references",
-)
-_NAMES = frozenset([*wording.words(" ".join(_HEADINGS)), *"& and my the und meine 和".split()])  # noqa: SIM905
 
 
 def decide_index(
@@ -71,8 +64,11 @@ def _why_bad_index(before: str, after: str, context: GateContext) -> str:
     old = pointers_of(before.encode("utf-8", "replace"))
     labels = {p.file: _label(p.hook) for p in old}
     lines = after.splitlines()
+    moved = _put_below(before.splitlines(), lines, context.known)
     for place, line in enumerate(lines):
         bare = line.strip()
+        if head := moved.get(place):
+            return f"the user's word would stand below “{head[:60]}”"
         if not bare or bare in known:
             continue
         if "<!--" in bare:
@@ -81,7 +77,7 @@ def _why_bad_index(before: str, after: str, context: GateContext) -> str:
             continue
         pointer = next(iter(pointers_of(bare.encode("utf-8", "replace"))), None)
         about = _pointed_at(pointer.file, context.known) if pointer else []
-        if pointer is None or not about:
+        if pointer is None or not about or f"]({pointer.file})" not in bare.replace("](./", "]("):
             return f"a new index line points to no memory: “{bare[:60]}”"
         label = labels.get(pointer.file, "") or _source_of(pointer.file, context)
         if label and _label(pointer.hook) != label:
@@ -91,6 +87,23 @@ def _why_bad_index(before: str, after: str, context: GateContext) -> str:
         if not any(sums_up(pointer.title, hook, one, stood) for one in about):
             return f"the line for {pointer.file} says what its memory does not: “{hook[:60]}”"
     return ""
+
+
+def _put_below(before: Sequence[str], after: Sequence[str], known: Familiar) -> dict[int, str]:
+    """The places of lines on the user's word that did not stand below this heading or line, and what it
+    says beside naming a topic."""
+    stood = {*zip(map(str.strip, before), wording.read_under(before, titled=False), strict=True)}
+    found: dict[int, str] = {}
+    for place, under in enumerate(wording.read_under(after, titled=False)):
+        line = after[place].strip()
+        links = links_of(line.encode("utf-8", "replace")) if (line, under) not in stood else ()
+        about = [one for link in links for one in _pointed_at(link.file, known)]
+        if any(one.type in ("user", "feedback") for one in about):
+            names = {wording.spaced(one.name) for one in about}
+            heads = (one.strip("# *:：") for one in under)
+            said = [one for one in heads if one not in names and not only_topics(one)]
+            found |= {place: said[0]} if said else {}
+    return found
 
 
 def _source_of(file: str, context: GateContext) -> str:
@@ -113,13 +126,13 @@ def _is_topic(heading: str, below: Sequence[str], known: Familiar) -> bool:
         named = wording.spaced(heading.lstrip("# ")) in {
             wording.spaced(one.name) for one in pointed
         }
-        return named or _NAMES.issuperset(wording.words(_TOPIC.sub(" ", heading)))
+        return named or only_topics(heading.strip("# "))
     short = len(wording.words(heading)) <= _SHORT_HEADING and not wording.hard_tokens(heading)
     if short and not any(one.type in ("user", "feedback") for one in known):
         return True
-    heading = _TOPIC.sub(" ", heading)
+    heading = TOPIC.sub(" ", heading)
     said = " ".join(
-        [*_HEADINGS, *(f"{one.name} {one.description}" for one in known if not one.quoted)]
+        [*HEADINGS, *(f"{one.name} {one.description}" for one in known if not one.quoted)]
     )
     return grounded(heading, said)
 

@@ -8,14 +8,16 @@ from __future__ import annotations
 import difflib
 import hashlib
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
+from typing import TypeAlias
 
-from lamina.memories import Memory, Proposal
+from lamina.memories import MEMORY_TYPES, Memory, Proposal
 from lamina.memory.index import short_hook
 from lamina.secrets import secrets_in
 from lamina.text.about import limits
 from lamina.text.asks import find_order, permits, turned_round
+from lamina.text.lists import words
 from lamina.text.wording import (
     NEGATION,
     content_stems,
@@ -26,7 +28,17 @@ from lamina.text.wording import (
     sentences,
     spaced,
 )
+from lamina.text.wording import words as text_words
 
+# What a title may call a memory of the user's beside their own sentence, and a heading a group of them.
+TOPIC = words("proof.topics")
+HEADINGS = (
+    *MEMORY_TYPES,
+    "memory memories index title team topics notes rules facts preferences references",
+)
+_NAMES = frozenset([*text_words(" ".join(HEADINGS)), *"& and my the und meine 和".split()])  # noqa: SIM905
+_APART = str.maketrans("_/-", "   ")
+_PLAIN_MARKS = frozenset(" -–—_,/&()'’.:")
 _PART = re.compile(r"[a-z0-9_-]{1,80}")
 _MOST_PARTS = 5
 # Names that some file systems give to devices, whatever their ending.
@@ -152,28 +164,70 @@ def why_bad_name(path: str, existing: Iterable[str] = ()) -> str:
     return ""
 
 
-def why_misnamed(proposal: Proposal) -> str:
+There: TypeAlias = Callable[[str], object]
+
+
+def never(_path: str) -> None:
+    return None
+
+
+def why_misnamed(proposal: Proposal, there: There = never) -> str:
     """ "" or why the name of a new memory or of its file says what the memory does not. A name of the
-    user's word is held against theirs elsewhere, one with spaces is judged as a sentence."""
+    user's word is held against theirs elsewhere, one with spaces is judged as a sentence. `there`: the
+    memory at a path, which another of that name is told from by a number."""
     kind, name = proposal.type or "project", proposal.name
+    theirs = kind in ("user", "feedback")
     folder = proposal.path.rpartition("/")[0]
-    if kind in ("user", "feedback") and folder not in ("", "team"):
+    if theirs and folder not in ("", "team"):
         return f"the folder “{folder[:60]}” would say something of it: leave it out"
     texts = (proposal.description, *proposal.body.splitlines())
-    if misnames(proposal.path, kind, (name, *texts)):
+    says_more = theirs and _names_more(proposal, (name, *texts, proposal.body), there)
+    if says_more or misnames(proposal.path, kind, (name, *texts)):
         better = file_name(kind, proposal.description)
         return f"its file's name says what it does not: call it {better}"
     stands = any(name.rstrip("…") in fold(one) for one in texts)  # and is judged there
-    judged = kind not in ("user", "feedback") and " " not in name and not stands
+    judged = not theirs and " " not in name and not stands
     if judged and misnames(f"{kind}_{name}.md", kind, texts):
         return f"its name says what it does not: “{name[:60]}”"
     return ""
 
 
+def only_topics(text: str) -> bool:
+    """Does it name topics and types of memories, and say nothing else, by a word or by a sign?"""
+    marks = {one for one in text if not (one.isalnum() or one.isspace())}
+    named = not text.strip() or any(map(str.isalnum, text))
+    rest = TOPIC.sub(" ", f"{text} ".translate(_APART)).replace("’", "'").replace("'s ", " ")
+    return named and marks <= _PLAIN_MARKS and _NAMES.issuperset(text_words(rest))
+
+
+def _names_more(proposal: Proposal, texts: Sequence[str], there: There) -> bool:
+    """Has the name of a file of the user's a word that neither stands in it nor names a topic?"""
+    stem = _unnumbered(proposal.path, texts, there).removeprefix("team/")
+    said = {word for one in texts for word, _ in plain_words(one)}
+    stems = frozenset[str]().union(*map(_plain_stems, texts))
+    return not all(
+        one in said
+        or (len(one) == 1 and one.isalpha())
+        or NEGATION.fullmatch(one)  # of what, `misnames` asks
+        or only_topics(one)
+        or frozenset() != content_stems(one) <= stems
+        for one in stem.removeprefix(proposal.type or "").translate(_APART).split()
+    )
+
+
+def _unnumbered(path: str, texts: Sequence[str], there: There = bool) -> str:
+    """The name without what tells it from the one of that name that is `there`."""
+    stem = path.removesuffix(".md")
+    first = re.sub(r"-(?:[2-9]|[1-4]\d)$", "", stem)
+    stem = first if there(f"{first}.md") else stem
+    known = {_hash(text) for one in texts for text in (one, one.strip())}
+    return stem[:-9] if stem[-9:-8] in ("_", "-") and stem[-8:] in known else stem
+
+
 def misnames(path: str, kind: str, titles: Sequence[str]) -> bool:
     """Does a file's name order, allow or deny what the memory does not say so in one clause? One that
     only names a topic says nothing."""
-    stem = re.sub(r"[-_](?:\d+|[0-9a-f]{8})$", "", path.removesuffix(".md"))
+    stem = _unnumbered(path, titles)
     if any(file_name(kind, one).startswith(stem) for one in titles):
         return False
     name = re.sub(r"[_/-]+", " ", stem.removeprefix("team/").removeprefix(f"{kind}_"))
@@ -206,8 +260,14 @@ def printable(path: str) -> str:
 # ---- what links and index lines call a memory
 
 
-def without_links(text: str, targets: set[str]) -> str:
-    """Without links to memories there are; the words that a link shows are a claim like others."""
+def without_links(text: str, targets: set[str], *, alone: bool = False) -> str:
+    """Without links to memories there are; the words that a link shows are a claim like others. `alone`:
+    only where a line is links, since amid a sentence the name of a file is a word of it."""
+    if alone:
+        bare = ((line, without_links(line, targets)) for line in text.split("\n"))
+        return "\n".join(
+            "" if rest != line and not rest.strip(" -*,") else line for line, rest in bare
+        )
 
     def shown(link: re.Match[str]) -> str:
         target, _, words = link[1].partition("|")

@@ -373,7 +373,7 @@ def _judged(
         item = None
         if verdict.decision == "inbox":
             item = store.inbox.add(proposal, verdict, base=base, exact=change.after)
-        after = change.after
+        after = drafts.labelled(change.after, verdict.unproven)
         if not is_index(path):
             after = drafts.marked(after, proposal, verdict, by_hand=False)
     except (GateRefused, MemoryStoreError) as error:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from lamina.errors import MemoryStoreError
@@ -21,13 +21,6 @@ KEPT_BY_US = frozenset(
     """said due modified created updated pinned source quoted_from
     originsessionid node_type""".split()  # noqa: SIM905 - a word list
 )
-# A day, a number, an id, or one of our own words: what such a key holds, and no statement.
-_ID = re.compile(r"[0-9a-fA-F-]{8,}")
-_OUR_VALUES = frozenset(
-    """true false memory tool page pasted assistant recalled system hook agent teammate outside
-    program user t z tz""".split()  # noqa: SIM905 - a word list
-)
-_WORD_ENDS = re.compile(r"[_.-]+|(?<=[a-z])(?=[A-Z])")
 
 HEAD_LINES = 30
 HEAD_BYTES = 4096
@@ -249,31 +242,42 @@ def _take_apart(content: bytes) -> _Parts:
     return _Parts(bom, [], text, {})
 
 
-def why_ambiguous(content: bytes) -> str:
-    """ "" or why other readers of the file could see another type in it than we do: they know all of
-    YAML, where the last of two keys counts, keys come in more forms, and a value may carry a tag."""
+def why_ambiguous(content: bytes, before: bytes | None = None) -> str:
+    """ "" or why other readers of the file could see more or else in its head than we do: they know all
+    of YAML, where the last of two keys counts, keys come in more forms, and a value may carry a tag; and a
+    person sees the comments. What was so `before` may stay."""
+    stood = {*_ambiguities(before)} if before else set[str]()
+    return next((why for why in _ambiguities(content) if why not in stood), "")
+
+
+def _ambiguities(content: bytes) -> Iterator[str]:
     parts = _take_apart(content)
     if not parts.head:
-        open_ended = _looks_open(_decode(content[:HEAD_BYTES]))
-        return f"its frontmatter does not end within {HEAD_LINES} lines" if open_ended else ""
+        if _looks_open(_decode(content[:HEAD_BYTES])):
+            yield f"its frontmatter does not end within {HEAD_LINES} lines"
+        return
     seen: set[str] = set()
-    for line in parts.head[1:-1]:
+    held = {at for one in parts.fields.values() for at in range(one.first, one.behind)}
+    for number, line in enumerate(parts.head[1:-1], 1):
         match = _KEY.match(line)
-        if match and match.group(1) in seen:
-            return f"its frontmatter says {match.group(1)} twice"
-        if match:
-            seen.add(match.group(1))
-        elif line.startswith(("?", ":", "{", "[", "<", "&", "*", "!", "%", '"', "'")):
-            return f"its frontmatter has a line that is no plain key and value: {line.strip()[:40]}"
+        key, value = (
+            (match[1], line[match.end() :].rstrip()) if match else ("", f" {line.rstrip()}")
+        )
+        if key in seen:
+            yield f"its frontmatter says {key} twice"
+        elif number not in held and value.strip():
+            yield f"its frontmatter has a line that is no plain key and value: {line.strip()[:40]}"
+        elif _comment_of(value):
+            yield f"its frontmatter has a comment: {line.strip()[:60]}"
+        seen.update([key] if key else ())
     for key, field in parts.fields.items():
         if field.value[:1] in ('"', "'") and not field.value[1:].rstrip().endswith(field.value[0]):
-            return f"the value of {key} opens a quotation mark and never closes it"
+            yield f"the value of {key} opens a quotation mark and never closes it"
     kinds = {parts.fields[key].value for key in ("type", "metadata.type") if key in parts.fields}
     if len(kinds) > 1:
-        return "its frontmatter gives two types"
+        yield "its frontmatter gives two types"
     if any(memory_type(kind) is None and not re.fullmatch(r"[\w-]*", kind) for kind in kinds):
-        return "its type is no plain word"
-    return ""
+        yield "its type is no plain word"
 
 
 def _looks_open(text: str) -> bool:
@@ -481,16 +485,3 @@ def heading(path: str, saved: float, now: float, stale_days: float = 1.0) -> str
     line = f"Memory (saved {age_words(saved, now)}): {path}"
     note = caveat(saved, now, stale_days)
     return f"{line}\n{note}" if note else line
-
-
-def said_by_keys(extra: Mapping[str, str]) -> list[str]:
-    """What further frontmatter says, in keys ("obsolete:") as in values."""
-    said: list[str] = []
-    for key, value in extra.items():
-        spelled, ours = " ".join(_WORD_ENDS.split(key)), key.casefold() in KEPT_BY_US
-        if not ours:
-            said.append(spelled)
-        letters = "".join(filter(str.isalpha, value)).casefold()
-        if not (ours and (not letters or letters in _OUR_VALUES or _ID.fullmatch(value))):
-            said.append(value)
-    return said

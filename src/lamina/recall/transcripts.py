@@ -95,6 +95,19 @@ class TranscriptMessage:
     when: float
 
 
+_ASIDE = (
+    *("isMeta", "isSidechain", "isCompactSummary", "isVisibleInTranscriptOnly"),
+    *("sourceToolUseID", "sourceToolAssistantUUID"),
+)
+
+
+def is_aside(value: Json) -> bool:
+    """Did Claude Code, a task, a tool or a hook put a line there, and nobody say it?"""
+    sender = as_object(value.get("origin")).get("kind", "human")
+    by_itself = value.get("promptSource") == "system"
+    return any(value.get(mark) for mark in _ASIDE) or sender != "human" or by_itself
+
+
 def message_in(value: Json) -> TranscriptMessage | None:
     """What user or assistant said on a line; tool results, reminders and hooks are left out."""
     if value.get("kind") == "message":
@@ -103,8 +116,7 @@ def message_in(value: Json) -> TranscriptMessage | None:
         words = [text for origin, text in said if _SPEAKERS.get(origin) == who]
         when = written_at(value)
     elif value.get("type") in ("user", "assistant"):
-        aside = any(value.get(mark) for mark in ("isMeta", "isSidechain", "isCompactSummary"))
-        who = "" if aside else str(value["type"])
+        who = "" if is_aside(value) else str(value["type"])
         words = [text for kind, text in claude_texts(value) if kind == who]
         words = typed_parts([("typed", text) for text in words]) if who == "user" else words
         when = claude_time(value)

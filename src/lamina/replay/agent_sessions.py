@@ -26,7 +26,14 @@ from lamina.ledger import log
 from lamina.ledger.places import find_project_folder, project_folder, slug
 from lamina.machine import private_folder, write_private
 from lamina.messages import Block, Json, as_object
-from lamina.recall.transcripts import began_in, claude_folders, claude_texts, lines, value_of
+from lamina.recall.transcripts import (
+    began_in,
+    claude_folders,
+    claude_texts,
+    is_aside,
+    lines,
+    value_of,
+)
 from lamina.replay.client_logs import open_opencode, read_opencode_session
 from lamina.replay.files import read_whole
 from lamina.replay.message_lists import ListReader
@@ -38,7 +45,6 @@ AGENTS = ("claude-code", "codex", "gemini", "opencode", "pi")
 _FIRST_LINE = 1_000_000
 _SAMPLE = 50  # lines that tell what a file is
 _UNREAD = ".unread"  # beside an empty copy: why it is empty
-_ASIDE = ("isMeta", "isCompactSummary")  # Claude Code's marks of lines that nobody typed
 _SESSION_ID = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-")
 
 
@@ -189,7 +195,8 @@ def _claude(one: AgentSession) -> _Said:
         spoken = value.get("type") in ("user", "assistant") and not value.get("isSidechain")
         if not spoken or not content:
             continue
-        aside = any(value.get(mark) for mark in _ASIDE)
+        # What a program hands over is asked, but is nobody's word.
+        aside = is_aside(value) or value.get("promptSource") == "sdk"
         whole = (text for who, text in claude_texts(value) if who == "result")
         said: list[Block] = []
         for block in content:

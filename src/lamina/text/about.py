@@ -6,11 +6,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
 from functools import lru_cache
 from itertools import pairwise
+from typing import TypeAlias
 
 from lamina.text import wording
 from lamina.text.asks import classify, declines, takes_back
@@ -22,11 +23,11 @@ from lamina.text.wishes import limited, wish_in
 
 # ---- whole sentences: what was said, with nothing cut off and nothing put in
 
-_TYPOGRAPHY = str.maketrans(
+TYPOGRAPHY = str.maketrans(
     {"‘": "'", "’": "'", "´": "'", "“": '"', "”": '"', "„": '"', "«": '"', "»": '"', "「": '"',
      "」": '"', "『": '"', "』": '"', "–": "-", "—": "-"}
 )  # fmt: skip
-_MARKS = _TYPOGRAPHY | str.maketrans(
+_MARKS = TYPOGRAPHY | str.maketrans(
     {"*": "", "`": "", "，": ",", "、": ",", "。": ".", "！": ".", "!": ".", "？": "?", "；": ";",
      "：": ":"}
 )  # fmt: skip
@@ -34,14 +35,15 @@ _TOKEN = re.compile(r"[\u3400-\u9fff]|[^\W\u3400-\u9fff]+(?:['.,@/:+#-][^\W\u340
 _ITEM = re.compile(r"^\s*[-*+•–]\s+(?=[^\W\d])")
 _SHORTENED = re.compile(r"('(?:m|ve|re|ll|d))$")  # "I'm" speaks of "I"
 _CUT = re.compile(r"\x00[\x00\s]*")
-_LAST_MARKS = " .!,;。…"
-_DAY = "\x03"  # stands for a day that was named
+_LAST_MARKS = " .,;。"  # which say nothing; "!" and "…" do
+_BREAK = " \x04 "  # stands for the end of a line
+_MOST_DATED = 64  # ways to write the days of one sentence
 _LONGEST_JOKE, _ASKS_SOMETHING, _SHORT_ANSWER, _SHORT_TURN = 15, 3, 3, 12  # words and marks
 _IN_TWO = (("ends_it", 8), ("places", 2))  # how a message goes on that was sent too early, in words
 _OFTEN, _OFTEN_OF = 2, 0.1  # later messages that hold a word, and their share
 _TURNS, _COURTESY = words("proof.turns"), words("proof.courtesy")
 _IDLE, _GOES_BACK, _ASKS_FOR = map(Listed, ("proof.idle", "proof.goes_back", "proof.asks_for"))
-_A_WHILE, _NO_PROPOSAL = Listed("proof.a_while"), Listed("proof.no_proposal")
+_A_WHILE = Listed("proof.a_while")
 _KEPT_EDGES = " .!,;:。！，\"“”„'"
 
 
@@ -67,9 +69,9 @@ def tokens(text: str) -> tuple[str, ...]:
 
 
 def same_sentence(claim: str, said: str) -> bool:
-    """Whether a claim is these words, letter for letter, but for white space, the mark at the end and a
-    wish to have it kept. A claim may be an item of a list; a dash that was typed may be a minus."""
-    wanted = {letters(claim), letters(_ITEM.sub("", claim))} - {""}
+    """Whether a claim is these words, letter for letter, but for white space, a full stop and a wish to have
+    it kept. It may be an item of a list; a dash that was typed may be a minus."""
+    wanted = {letters(one, end=_BREAK) for one in (claim, _ITEM.sub("", claim))} - {""}
     return not wanted.isdisjoint(_ways(said))
 
 
@@ -82,9 +84,9 @@ def without_wish(said: str) -> str:
     return kept if same_sentence(kept, said) else said
 
 
-def letters(text: str) -> str:
+def letters(text: str, *, end: str = " / ") -> str:
     """A sentence by which it is told from others: ".5" is not "5", nor "turkey" "Turkey", nor "10⁴" "104"."""
-    plain = wording.spaced(on_one_line(text).translate(_TYPOGRAPHY)).rstrip(_LAST_MARKS)
+    plain = wording.spaced(on_one_line(text, end).translate(TYPOGRAPHY)).rstrip(_LAST_MARKS)
     first = tokens(plain.partition(" ")[0])[:1]
     small = wording.SMALL_WORDS | _list("standing") | _list("no")
     return plain[:1].casefold() + plain[1:] if small.issuperset(first) else plain
@@ -100,7 +102,10 @@ def _ways(said: str) -> frozenset[str]:
         if rest <= {*tokens(wish.asking), *_list("wishing"), *',.:;?-"'}:
             kept = said[wish.start : wish.end].strip(_KEPT_EDGES)
             found += [kept, main_clause(kept, wish.asking)]
-    return frozenset(filter(None, map(letters, found)))
+    # Where a line ends a stroke may stand; where they typed a stroke no line ends.
+    return frozenset(
+        one for text in found for end in (" / ", _BREAK) if (one := letters(text, end=end))
+    )
 
 
 @lru_cache
@@ -116,26 +121,12 @@ def _opening(section: str) -> re.Pattern[str]:
     )
 
 
-def _less(text: str, section: str) -> str:
+def less(text: str, section: str) -> str:
     """Without what it begins with that says nothing, or is in this section."""
-    text = text.translate(_TYPOGRAPHY)
+    text = text.translate(TYPOGRAPHY)
     while (one := _opening(section).match(text)) and any(map(str.isalnum, text[one.end() :])):
         text = text[one.end() :]
     return text
-
-
-def proposed_in(answer: str) -> list[str]:
-    """What "I'd use tabs." proposes: "use tabs"; and "Shall I note that you use tabs?": "I use tabs"."""
-    bare, asks = _less(answer, "proposes").rstrip(" ?？"), answer.rstrip().endswith(("?", "？"))
-    if bare == answer.translate(_TYPOGRAPHY).rstrip(" ?？") or _NO_PROPOSAL.search(answer):
-        return []
-    if asks and not {"i", "me", "my", "mine", "ich", "mir", "mich", "mein"}.isdisjoint(
-        tokens(bare)
-    ):
-        return []  # the assistant's, not the user's
-    if asks:
-        bare = re.sub(r"\byou(r?)\b", lambda one: "my" if one[1] else "I", bare)
-    return [bare, bare[:1].upper() + bare[1:]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,12 +141,18 @@ class _Said:
     told: str  # without the request that it ends with, where that changes nothing of it
 
 
+Dates: TypeAlias = Callable[[str], Sequence[str]]
+
+
 class Message:
     """What somebody said in one go, NUL in the place of what is not their word. Nobody can tell for sure
     what a sentence means without the others, so all of it is kept or nothing. `asked` was said
-    before it, `later` are the messages that come after it."""
+    before it, `later` are the messages that come after it; `dates` gives the days that words name."""
 
-    def __init__(self, text: str, *, asked: str = "", later: Sequence[str] = ()) -> None:
+    def __init__(
+        self, text: str, *, asked: str = "", later: Sequence[str] = (), dates: Dates | None = None
+    ) -> None:
+        self._dates = dates
         self.text = _less_unsaid(text)
         torn = self.text != text and leans(without_wish(self.text.strip()))
         self.later = later  # taken apart only for a claim that is all of it: there may be many
@@ -184,7 +181,7 @@ class Message:
         if rest and any(_stands_alone(said[n].text) for n in stated):
             # What stands behind a wish asks for something else; what stands before it may say whose it is.
             wished = not around[0] and first == last and said[first].wished
-            if wished and not leans(_less(around[2], "lead")):
+            if wished and not leans(less(around[2], "lead")):
                 found.append(told)
             for one in dict.fromkeys((without_wish(told) if first == last else told, told)):
                 end = "" if one.endswith(ENDS) else "."
@@ -192,20 +189,32 @@ class Message:
         found.append(self._shown(0, len(said) - 1))
         return [*dict.fromkeys(map(str.strip, found))]
 
-    def holds(self, claim: str, days: Collection[str] = (), *, after: str = "") -> bool:
-        """Whether a claim is all of it. `days`: those of each quote, in a row. `after`: what stands
-        before it in the memory."""
+    def holds(self, claim: str, *, after: str = "") -> bool:
+        """Whether a claim is all of it. `after`: what stands before it in the memory."""
         if after and leans(claim):
             return False
-        named, dated = [day for run in days for day in run.split() if day in claim], claim
-        for day in named:
-            dated = dated.replace(f" ({day})", "").replace(f"on {day}", _DAY).replace(day, _DAY)
-        said = any(
-            same_sentence(dated, one) or (named and same_sentence(dated, _with_days(one)))
-            for one in self.ways()
-        )
-        swapped = not wording.days_in_order(claim, days)
-        return said and not (swapped or _turned(self.later, claim))
+        ways = (way for one in self.ways() for way in (one, *self._dated(one, claim)))
+        return any(same_sentence(claim, one) for one in ways) and not _turned(self.later, claim)
+
+    def _dated(self, said: str, claim: str) -> Iterator[str]:
+        """A sentence with days that a claim names behind, or in the place of, the words that name them."""
+        for run in self._dates(said) if self._dates and claim.count("-") > 1 else ():
+            found, days, texts = find_dates(said, date(2000, 1, 3)), run.split(), [said]
+            places = sorted((one.start, one.end) for one in found)
+            for (start, end), day in reversed([*zip(places, days, strict=False)]):
+                for text in texts[:_MOST_DATED] if day in claim and len(days) == len(found) else ():
+                    before, bare = (
+                        text[:start],
+                        text[:start].removesuffix("on ").removesuffix("the "),
+                    )
+                    ways = (
+                        f"{text[:end]} ({day})",
+                        f"{before}{day}",
+                        f"{bare}{day}",
+                        f"{bare}on {day}",
+                    )
+                    texts += [f"{one}{text[end:]}" for one in ways]
+            yield from texts[1:]
 
     def _shown(self, i: int, j: int, *, told: bool = False) -> str:
         if i > j:
@@ -219,17 +228,15 @@ class Message:
         return _CUT.sub(" […] ", f"{cut[0]}{text}{cut[1]}")
 
 
-def made_of(
-    line: str, sources: Sequence[Message], days: Collection[str] = (), *, after: str = ""
-) -> bool:
+def made_of(line: str, sources: Sequence[Message], *, after: str = "") -> bool:
     """Whether a line is made of whole passages of these messages. One that takes up what was said before
     must stand behind what it was said behind."""
     parts = [*wording.spans(line, semicolons=False)]
     parts = [(start, end) for start, end in parts if line[start:end].strip()]
     for count in range(len(parts), 0, -1):
         first, rest = line[: parts[count - 1][1]], line[parts[count - 1][1] :]
-        if any(one.holds(first, days, after=after) for one in sources):
-            return not rest.strip() or made_of(rest, sources, days, after=first)
+        if any(one.holds(first, after=after) for one in sources):
+            return not rest.strip() or made_of(rest, sources, after=first)
     return False
 
 
@@ -301,8 +308,8 @@ def _taken_apart(message: str) -> tuple[_Said, ...]:
 
 def _for_now(sentence: str) -> bool:
     """ "Ok, commit and push": an order that says nothing of how long it holds, nor how things are done."""
-    bare, kind = _less(sentence, "lead"), classify(sentence)
-    order = _less(_less(bare, "request"), "lead")
+    bare, kind = less(sentence, "lead"), classify(sentence)
+    order = less(less(bare, "request"), "lead")
     words = tokens(order)
     if _ANSWERS.match(order):
         return True
@@ -410,7 +417,7 @@ def _is_polite(sentence: str) -> bool:
 def _states(sentence: str) -> bool:
     kind, words = classify(sentence), tokens(sentence)
     asks = kind.asks_at == 0 or (words[-1] == "?" and not kind.asks)
-    asked = _opening("request").match(_less(sentence, "lead"))
+    asked = _opening("request").match(less(sentence, "lead"))
     polite = asked or not _list("tail").isdisjoint(words[-2:-1])
     polite = polite or _then_asks(sentence) or told_before(sentence) != sentence
     unsaid = kind.forgets or kind.imagines or _DOUBTS.search(sentence)
@@ -421,7 +428,7 @@ def _then_asks(sentence: str) -> bool:
     """ "I prefer short answers, can you help me with …?": what stands before the request is stated."""
     for joint in _JOINT.finditer(sentence):
         told, rest = sentence[: joint.start()].strip(), sentence[joint.end() :]
-        if _opening("request").match(_less(rest, "lead")) or _WONDERS.match(rest):
+        if _opening("request").match(less(rest, "lead")) or _WONDERS.match(rest):
             return bool(tokens(told)) and _stands_alone(told) and _states(told)
     return False
 
@@ -469,13 +476,6 @@ def _is_answer(said: _Said, asked: str) -> bool:
     little = on_it or len(tokens(said.text)) <= _SHORT_ANSWER or leans(said.text)
     named = _ASKS_FOR.search(last) and not said.wished
     return bool(named or (little and not _stands_alone(said.text)))
-
-
-def _with_days(sentence: str) -> str:
-    """A sentence without the days that it names."""
-    for found in sorted(find_dates(sentence, date(2000, 1, 3)), key=lambda one: -one.start):
-        sentence = f"{sentence[: found.start]}{_DAY}{sentence[found.end :]}"
-    return sentence.replace(f"the {_DAY}", _DAY).replace(f"on {_DAY}", _DAY)
 
 
 _NARROWS = frozenset(("only", "until", "except", "unless", "nur", "bis", "außer", *"仅只除"))

@@ -26,7 +26,15 @@ from lamina.text.lists import anywhere, sections, words
 _BY_CLIENTS = (
     *("<environment_context", "<user_instructions", "<INSTRUCTIONS", "# AGENTS.md instructions"),
     *("<session_context", "<hook_context", "<system-"),
-    *("<command-", "<local-command", "<bash-", "<ide_", "[Request interrupted"),
+    *(
+        "<command-",
+        "<local-command",
+        "<bash-",
+        "<ide_",
+        "[Request interrupted",
+        "<task-notification",
+    ),
+    *("This session is being continued from a previous conversation", "Stop hook feedback:"),
 )
 _QUOTED = re.compile(r"\s*(?:(?:[-*+]|\d{1,9}[.)])\s+)*>")
 _FENCE = re.compile(r"\s*(?:(?:[-*+]|\d{1,9}[.)])\s+)*(`{3,}|~{3,})")

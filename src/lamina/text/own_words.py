@@ -112,7 +112,7 @@ def main_clause(kept: str, asking: str) -> str:
     return " ".join([who[0], verb, *between]) + kept[len(clause) :]
 
 
-def on_one_line(text: str) -> str:
+def on_one_line(text: str, end: str = " / ") -> str:
     """With a stroke where a line ends that no mark ends, and dots before what is indented: a heading and
     what hangs below another item would say something else in a row."""
     shown = ""
@@ -121,7 +121,7 @@ def on_one_line(text: str) -> str:
         depth = (len(line.expandtabs(4)) - len(line.expandtabs(4).lstrip()) + 1) // 2
         depth = 0 if bare.startswith("[…]") else depth  # nobody typed that
         hangs = depth or bare[0] in "#*" or LIST_ITEM.match(line)
-        stroke = " " if shown.endswith(ENDS) and not hangs else " / "
+        stroke = " " if shown.endswith(ENDS) and not hangs else end
         shown += f"{stroke if shown else ''}{'·' * depth if shown else ''}{bare}"
     return shown
 

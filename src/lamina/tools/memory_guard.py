@@ -192,6 +192,26 @@ def append_to_log(store: MemoryStore, path: str, added: bytes, note: Note) -> No
             return
 
 
+def _demand_its_own(path: str, added: bytes) -> None:
+    """Entries in the user's words are logged by Remember, which asks the gate; nothing goes on with one."""
+    text = added.decode("utf-8", "replace")
+    typed = next(filter(_marked_as_theirs, text.splitlines()), "")
+    if typed:
+        why = f"“{typed.strip()[:60]}” is marked as what the user said, and Remember logs that"
+    elif text.lstrip("\r\n")[:1].isspace():
+        why = "its first line is indented, and would go on with the entry above"
+    else:
+        return
+    raise ToolError(f"Not written: {path}: {why}.")
+
+
+def _marked_as_theirs(line: str) -> bool:
+    """Is the first word of an entry the mark of what the user said?"""
+    before, _, marked = line.casefold().partition("[")
+    word = marked.partition("]")[0].strip()
+    return word in ("user", "feedback") and not any(map(str.isalpha, before))
+
+
 Stamped = tuple[tuple[int, int, int], bytes]  # a file's state, and its content
 
 
@@ -345,7 +365,9 @@ class MemoryGuard:
                 f"Not written: {below} is a log, whose lines stay as they are. Use Edit or Write to "
                 "add your entry behind the last of them."
             )
-        append_to_log(self._store, below, data[len(old or b"") :], self._note(below, reason))
+        added = data[len(old or b"") :]
+        _demand_its_own(below, added)
+        append_to_log(self._store, below, added, self._note(below, reason))
         return os.stat(path)
 
     def _note(self, path: str, reason: str) -> Note:
@@ -363,6 +385,8 @@ class MemoryGuard:
             try:
                 if new is not None and new.startswith(old or b""):
                     self._demand_no_secret(path, new, old)
+                    if new != self._recorded(path):
+                        _demand_its_own(path, new[len(old or b"") :])
                     added = new[len(old or b"") :]
                 else:
                     yield f"Taken back: {path} is a log, whose lines stay as they are."
@@ -372,6 +396,14 @@ class MemoryGuard:
             self._store.apply([Change(path, current, old)], note, first=lambda: None)
             if added:
                 append_to_log(self._store, path, added, note)
+
+    def _recorded(self, path: str) -> bytes | None:
+        """What the store itself wrote there last."""
+        if (history := self._store.history) is None:
+            return None
+        history.settle()
+        last = next(iter(history.log(path)), None)
+        return history.content(path, last.id) if last is not None else None
 
     def _demand_no_secret(self, path: str, data: bytes, old: bytes | None) -> None:
         """The diary is no memory that the gate judges, but what it says becomes some."""

@@ -282,7 +282,7 @@ class Judge:
                 continue
             if isinstance(content, MemoryStoreError):
                 found.bad[path] = str(content)
-            elif (why := why_ambiguous(content)) and not why_ambiguous(was.get(path, b"")):
+            elif why := why_ambiguous(content, was.get(path)):
                 found.bad[path] = f"it can be read in two ways: {why}"
             else:
                 sources = [path, *taken_in.get(path, ())]
