@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import argparse
 import itertools
 import json
+import signal
 import socket
 import sqlite3
 import threading
@@ -18,6 +20,7 @@ from tests.team.people import GITHUB, Server, start, stop, topic
 
 from lamina.cli.main import main
 from lamina.errors import UsageError
+from lamina.team import serving
 from lamina.team.database import Database, DatabaseAway, Stale, Token, engine_at
 from lamina.team.entries import EMPTY, LARGEST_FILE, sha256
 
@@ -533,3 +536,23 @@ def test_a_database_of_an_earlier_version_is_brought_up_to_date_with_all_that_it
         assert [*new.hashes("acme", "acme/shop")[1]] == ["a.md", "b.md"]
         with pytest.raises(module.TooMany):
             new.write(ana, "acme/shop", {"c.md": FACT}, etag)
+
+
+@pytest.mark.spec("T2")
+def test_whoever_reads_the_address_may_stop_the_server_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("lamina.team.server", reason="the server needs lamina[team]")
+    heard: list[object] = []
+
+    def note(said: str) -> None:
+        heard.append(signal.getsignal(signal.SIGINT))
+        signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(serving, "note", note)
+    words = ["serve", "--db", f"sqlite://{tmp_path}/team.db", "--port", "0"]
+    parser = argparse.ArgumentParser()
+    serving.add_verbs(parser.add_subparsers(dest="verb"))
+    serving.run(argparse.Namespace(**vars(parser.parse_args(words)), quiet=False))
+    assert len(heard) == 1
+    assert heard[0] not in (signal.default_int_handler, signal.SIG_DFL), "the server's own"

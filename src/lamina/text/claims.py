@@ -357,7 +357,12 @@ def _only_names(title: str, body: str) -> bool:
 # ---- of files, and of texts that took the place of others
 
 _NAMED_FILE = re.compile(r"`([\w.-]+(?:/[\w.-]+)+\.\w+)`")
-_SUPERSEDES = re.compile(r"(?i)\b(?:supersedes|replaces|ersetzt)\W+(?!durch)([\w./-]+)")
+_SUPERSEDES = re.compile(r"(?i)\b(?:supersedes|replaces|ersetzt)\W+(?!durch)([\w./-]*\w)")
+_LINK = re.compile(
+    r"\[\[\s*(?P<wiki>[^]|#\n]{1,300}+)[^]\n]{0,300}+\]\]"
+    r"|\[(?:[^][\n]|\[[^][\n]{0,300}+\]){0,300}+\]\(\s*<?(?:\./)?"
+    r"(?P<target>[^\s)>#]{1,500}+)(?:[>#\s][^)\n]{0,500}+)?\)"
+)
 _SUPERSEDED, _FILE = Listed("audit.superseded_by"), re.compile(r"[\w./-]*\w")
 _ANYWHERE, _TO_COME = Listed("audit.anywhere"), Listed("audit.to_come")
 
@@ -379,6 +384,7 @@ def superseding(body: str) -> tuple[tuple[str, ...], str]:
     folded = body.casefold()
     if not any(word in folded for word in _REPLACING):
         return (), ""
+    body = _LINK.sub(lambda link: link["wiki"] or link["target"], body)
     found = _SUPERSEDED.search(body)
     name = _FILE.match(body, found.end()) if found else None
     return tuple(_SUPERSEDES.findall(body)), name[0] if name else ""
