@@ -441,14 +441,25 @@ OWN_KEYS = frozenset({"ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "OPENAI_API_K
 OWN_PREFIX = "LAMINA_"
 
 # By the words of a name. Not TOKENS, which counts them (MAX_TOKENS), nor AUTH before another word
-# (SSH_AUTH_SOCK), nor PWD alone, which is a directory.
-_HOLDS_A_KEY = re.compile(
-    r"(?:^|_)(?:[A-Z0-9]*(?:TOKEN|SECRETS?|PASSWORD|PASSWD|PASSPHRASE|CREDENTIALS?|APIKEY)"
-    r"|(?:ACCESS|PRIVATE|SECRET)?KEYS?|PASS|PAT|JWT|BEARER|COOKIES?|DSN|WEBHOOK)(?:_|$)"
-    r"|(?:^|_)(?:PW|SK)$|^SERVICE_ACCOUNT"
-    r"|_(?:AUTH|PWD|CONNECTION_?STRING|AUTH_CONFIG|SERVICE_ACCOUNT(?:_JSON)?)$",
+# (SSH_AUTH_SOCK), nor PWD alone, which is a directory. What a person chose may be any text; what a
+# service issued is long and drawn, so that a value of another shape is none.
+_CHOSEN = re.compile(
+    r"(?:^|_)(?:[A-Z0-9]*(?:SECRETS?|PASSWORD|PASSWD|PASSPHRASE|CREDENTIALS?)|PASS)(?:_|$)"
+    r"|(?:^|_)PW$|_PWD$|^SERVICE_ACCOUNT|_SERVICE_ACCOUNT(?:_JSON)?$",
     re.IGNORECASE,
 )
+_ISSUED = re.compile(
+    r"(?:^|_)(?:[A-Z0-9]*(?:TOKEN|APIKEY)|(?:ACCESS|PRIVATE|SECRET)?KEYS?|PAT|JWT|BEARER|COOKIES?|DSN"
+    r"|WEBHOOK)(?=_|$)|(?:^|_)SK$|_(?:AUTH|CONNECTION_?STRING|AUTH_CONFIG)$",
+    re.IGNORECASE,
+)
+_SWITCH_OR_FIGURE = r"(?i:true|false|yes|no|on|off)|[+-]?\d{1,6}(?:\.\d{1,6})?[A-Za-z%]{0,2}"
+_LABEL = r"(?:[a-z]{1,20}\d{0,3}|\d{1,3})(?:-(?:[a-z]{1,20}\d{0,3}|\d{1,3}))*"
+_HOST = rf"(?:{_LABEL}(?:\.{_LABEL})+|localhost|\[[0-9a-f:.]{{2,45}}\])(?::\d{{1,5}})?"
+_PART = r"(?:[A-Za-z]{1,20}\d?(?:[._-][A-Za-z]{1,20}\d?)*|v?\d{1,3})"
+_ADDRESS = re.compile(rf"[a-z][a-z0-9+.-]*://{_HOST}(?:/{_PART})*/?")
+_NO_KEY = re.compile(rf"{_SWITCH_OR_FIGURE}|{_HOST}")
+_DRAWN = re.compile(r"[b-df-hj-np-tv-xz]{5}", re.IGNORECASE)  # what nobody can speak
 
 # An address with a password in it, but for those of this machine and of proxies, which commands need.
 _WITH_PASSWORD = re.compile(
@@ -469,5 +480,15 @@ def for_commands(environ: Mapping[str, str], passed: Iterable[str] = ()) -> dict
 
 
 def _is_a_key(name: str, value: str) -> bool:
-    within = not name.casefold().endswith("proxy") and _WITH_PASSWORD.search(value)
-    return bool(within or _HOLDS_A_KEY.search(name))
+    if not name.casefold().endswith("proxy") and _WITH_PASSWORD.search(value):
+        return True
+    if not value or _CHOSEN.search(name):
+        return bool(value)
+    words = [*_ISSUED.finditer(name)]
+    if not words:
+        return False
+    # STRIPE_KEY=4711 may be one; WEBHOOK_PORT names something else that belongs to a webhook.
+    of_it = words[-1].end() < len(name) and _NO_KEY.fullmatch(value)
+    return not (of_it or _ADDRESS.fullmatch(value)) or bool(
+        _DRAWN.search(value.partition("://")[2] or value)
+    )
