@@ -443,23 +443,14 @@ OWN_PREFIX = "LAMINA_"
 # By the words of a name. Not TOKENS, which counts them (MAX_TOKENS), nor AUTH before another word
 # (SSH_AUTH_SOCK), nor PWD alone, which is a directory. What a person chose may be any text; what a
 # service issued is long and drawn, so that a value of another shape is none.
-_CHOSEN = re.compile(
-    r"(?:^|_)(?:[A-Z0-9]*(?:SECRETS?|PASSWORD|PASSWD|PASSPHRASE|CREDENTIALS?)|PASS)(?:_|$)"
-    r"|(?:^|_)PW$|_PWD$|^SERVICE_ACCOUNT|_SERVICE_ACCOUNT(?:_JSON)?$",
-    re.IGNORECASE,
-)
-_ISSUED = re.compile(
-    r"(?:^|_)(?:[A-Z0-9]*(?:TOKEN|APIKEY)|(?:ACCESS|PRIVATE|SECRET)?KEYS?|PAT|JWT|BEARER|COOKIES?|DSN"
-    r"|WEBHOOK)(?=_|$)|(?:^|_)SK$|_(?:AUTH|CONNECTION_?STRING|AUTH_CONFIG)$",
-    re.IGNORECASE,
-)
-_SWITCH_OR_FIGURE = r"(?i:true|false|yes|no|on|off)|[+-]?\d{1,6}(?:\.\d{1,6})?[A-Za-z%]{0,2}"
-_LABEL = r"(?:[a-z]{1,20}\d{0,3}|\d{1,3})(?:-(?:[a-z]{1,20}\d{0,3}|\d{1,3}))*"
-_HOST = rf"(?:{_LABEL}(?:\.{_LABEL})+|localhost|\[[0-9a-f:.]{{2,45}}\])(?::\d{{1,5}})?"
-_PART = r"(?:[A-Za-z]{1,20}\d?(?:[._-][A-Za-z]{1,20}\d?)*|v?\d{1,3})"
-_ADDRESS = re.compile(rf"[a-z][a-z0-9+.-]*://{_HOST}(?:/{_PART})*/?")
-_NO_KEY = re.compile(rf"{_SWITCH_OR_FIGURE}|{_HOST}")
+_CHOSEN = ("SECRET", "SECRETS", "PASSWORD", "PASSWD", "PASSPHRASE", "CREDENTIAL", "CREDENTIALS")
+_CHOSEN_AT_THE_END = ("_PW", "_PWD", "_SERVICE_ACCOUNT", "_SERVICE_ACCOUNT_JSON")
+_ISSUED = ("TOKEN", "APIKEY", "ACCESSKEY", "PRIVATEKEY", "SECRETKEY", "ACCESSKEYS", "SECRETKEYS")
+_ISSUED_ALONE = {"KEY", "KEYS", "PAT", "JWT", "BEARER", "COOKIE", "COOKIES", "DSN", "WEBHOOK"}
+_ISSUED_AT_THE_END = ("_SK", "_AUTH", "_CONNECTION_STRING", "_CONNECTIONSTRING", "_AUTH_CONFIG")
+_SPELLED = re.compile(r"v?\d{1,6}[a-z]{0,2}|[a-z]{0,20}\d{0,3}", re.IGNORECASE)
 _DRAWN = re.compile(r"[b-df-hj-np-tv-xz]{5}", re.IGNORECASE)  # what nobody can speak
+_PLAIN = frozenset({"true", "false", "yes", "no", "on", "off", "localhost"})
 
 # An address with a password in it, but for those of this machine and of proxies, which commands need.
 _WITH_PASSWORD = re.compile(
@@ -482,13 +473,27 @@ def for_commands(environ: Mapping[str, str], passed: Iterable[str] = ()) -> dict
 def _is_a_key(name: str, value: str) -> bool:
     if not name.casefold().endswith("proxy") and _WITH_PASSWORD.search(value):
         return True
-    if not value or _CHOSEN.search(name):
+    name = name.upper()
+    words = name.split("_")
+    chosen = any(one.endswith(_CHOSEN) or one == "PASS" for one in words) or name == "PW"
+    if not value or chosen or name.startswith("SERVICE_ACCOUNT"):
         return bool(value)
-    words = [*_ISSUED.finditer(name)]
-    if not words:
+    if name.endswith(_CHOSEN_AT_THE_END):
+        return True
+    at_the_end = name == "SK" or name.endswith(_ISSUED_AT_THE_END)
+    issued = [one.endswith(_ISSUED) or one in _ISSUED_ALONE for one in words]
+    if not at_the_end and not any(issued):
         return False
+    if "://" in value:
+        return not _spelled(value.partition("://")[2])
     # STRIPE_KEY=4711 may be one; WEBHOOK_PORT names something else that belongs to a webhook.
-    of_it = words[-1].end() < len(name) and _NO_KEY.fullmatch(value)
-    return not (of_it or _ADDRESS.fullmatch(value)) or bool(
-        _DRAWN.search(value.partition("://")[2] or value)
-    )
+    if at_the_end or issued[-1] or value != value.lower():
+        return True
+    shaped = value[0].isdigit() or "." in value or ":" in value
+    return not (value in _PLAIN or (shaped and _spelled(value)))
+
+
+def _spelled(value: str) -> bool:
+    """Is it an address, a host or a figure: of short words and numbers alone?"""
+    pieces = re.split(r"[][.:/_-]", value)
+    return all(_SPELLED.fullmatch(one) and not _DRAWN.search(one) for one in pieces)
