@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import anyio
@@ -411,3 +412,21 @@ async def test_alone_what_a_session_needs_is_read(alone: Bench) -> None:
 async def test_a_person_at_work_is_not_held_back(alone: Bench) -> None:
     alone.context.attended = True
     assert "CANARY" in await alone.text("Read", file_path=str(alone.root / "private" / "key.txt"))
+
+
+@pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="no such files here")
+@pytest.mark.parametrize(
+    ("tool", "given"),
+    [
+        ("Read", {"file_path": "/proc/self/environ"}),
+        ("Grep", {"pattern": "PATH", "path": "/proc/self/environ"}),
+        ("Grep", {"pattern": "PATH", "path": "/proc"}),
+        ("Glob", {"pattern": "/proc/*/environ"}),
+    ],
+)
+async def test_what_processes_hold_is_no_file(
+    alone: Bench, tool: str, given: dict[str, str]
+) -> None:
+    for attended in (False, True):
+        alone.context.attended = attended
+        assert "window into the system" in await alone.error(tool, **given)
