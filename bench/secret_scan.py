@@ -410,10 +410,9 @@ def lines_figures() -> tuple[list[Any], list[str]]:
         at_most("secrets.lines.alarms", alarms / len(honest), "share", 0.05),
         at_least("secrets.lines.found", share, "share", 0.85),
     ]
-    return figures, [
-        f"{len(honest)} honest lines, {alarms} with an alarm (1 at first sight, then mended: no test "
-        f"any more); {len(hidden)} lines with a secret, {share:.0%} found (27 of 30 at first sight)"
-    ]
+    honestly = f"{alarms} with an alarm (1 at first sight, then mended: no test any more)"
+    note = f"{len(honest)} honest lines, {honestly}; {len(hidden)} lines with a secret, {share:.0%} found"
+    return figures, [f"{note} (27 of 30 at first sight, 1 of the others mended)"]
 
 
 def published_figures() -> tuple[list[Any], list[str]]:
