@@ -527,3 +527,18 @@ def test_how_far_the_first_line_is_indented_is_saved_too(place: Place) -> None:
     call["tool_use"][0]["input"]["file"] = file.name
     told, _ = ask(place, ("Show it as code, please.", [call, "ok"]))
     assert new in file.read_text(), told
+
+
+@pytest.mark.spec("L5.6")
+@pytest.mark.parametrize("file", ["MEMORY.md", "team/MEMORY.md"])
+@pytest.mark.parametrize("there", [True, False])
+def test_no_memory_takes_the_place_of_an_index(place: Place, file: str, there: bool) -> None:
+    index = directory(place) / file
+    if there:
+        put(place, file.replace("MEMORY", "project_crane"), "The crane is blue")
+        index.write_text("- [crane](project_crane.md) — The crane is blue\n")
+    before = index.read_bytes() if there else None
+    words = "Remember that I prefer tabs over spaces in Python files."
+    told, _ = ask(place, (words, [remember(file=file), "ok"]))
+    assert "lists the memories and is none itself" in told
+    assert (index.read_bytes() if index.exists() else None) == before
