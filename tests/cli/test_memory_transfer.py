@@ -321,3 +321,16 @@ def test_files_that_are_taken_over_whole_keep_their_bytes(
     run("import", "--undo")
     assert not [*memory.glob("[!M]*.md")]
     assert {p.name: p.read_bytes() for p in folder.iterdir()} == FOREIGN
+
+
+def test_a_link_out_of_the_folder_brings_nothing_in(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "private.md").write_text("The diary says CANARY.\n")
+    folder = tmp_path / "theirs"
+    folder.mkdir()
+    (folder / "fact.md").write_text("The crane on the east pier is green.\n")
+    (folder / "diary.md").symlink_to(tmp_path / "private.md")
+    (folder / "loop.md").symlink_to("loop.md")
+    (folder / "up").symlink_to(tmp_path)
+    rows = run("import", str(folder), "--mine")
+    assert [one["from"] for one in rows] == ["fact.md"]
+    assert not any("CANARY" in body for body in _bodies(run))

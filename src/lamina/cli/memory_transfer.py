@@ -256,6 +256,9 @@ def _in_folder(folder: Path) -> Iterator[Found]:
 
     for file in sorted(folder.rglob("*")):
         if file.suffix in _TEXTS and file.is_file() and file.name != _INDEX:
+            if not file.resolve().is_relative_to(folder.resolve()):  # into the user's own, perhaps
+                note(f"{harmless(str(file))} is a link out of the folder: it is left out.")
+                continue
             content = _content(file)
             memory = read_topic(file.name, content)
             if memory.quoted:
