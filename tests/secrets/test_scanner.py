@@ -156,6 +156,7 @@ def test_a_secret_by_name_or_form_is_found(text: str) -> None:
         "password=$DB_PASSWORD",
         "Fingerprint: SHA256:q0V3n9dYtL1xZbK8mWf7RsP2uHcJ4eGaTi6oNyXwB5M (ED25519)",
         "Das Kennwort ist übrigens noch gültig, frag Jörg.",
+        "WARN no such session input=../../etc/passwd generated_id=2026-01-27-da8007e2-27a0",
         "password: ${{ secrets.DB }}",
         'api_key = os.environ["API_KEY_2"]',
         "AWS_ACCESS_KEY_ID=AKIAIOSFODNN7EXAMPLE",
