@@ -542,3 +542,18 @@ def test_no_memory_takes_the_place_of_an_index(place: Place, file: str, there: b
     told, _ = ask(place, (words, [remember(file=file), "ok"]))
     assert "lists the memories and is none itself" in told
     assert (index.read_bytes() if index.exists() else None) == before
+
+
+@pytest.mark.spec("L5.6")
+def test_the_answer_to_one_invention_bears_out_no_other(place: Place) -> None:
+    """Both wait: a digit of the first one's id in the inbox is not where the second came from."""
+    first = remember(content="The mayor sold the pier.", description="The mayor", type="project")
+    texts = [f"Commit {n}a{n}e{n} by Anna moved the parser." for n in range(10)]
+    more = [
+        remember(content=text, name=f"history {at}", description=text[:-1], type="project")
+        for at, text in enumerate(texts)
+    ]
+    together = {"tool_use": [one["tool_use"][0] for one in (first, *more)]}
+    _, session = ask(place, ("hello, how are you today?", [together, "ok"]))
+    answers = [e for e in kinds(session, "message") if e.get("tool") == "Remember"]
+    assert [one["meta"]["decision"] for one in answers] == ["inbox"] * 11
