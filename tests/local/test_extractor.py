@@ -470,7 +470,7 @@ def test_what_the_user_usually_does_becomes_a_user_memory(said: str) -> None:
         "I usually get a timeout in test_upload",
         "I switched to the feature branch, rerun the tests",
         "When I'm there I usually read it twice.",
-        "I worked with Ana on the parser last week",
+        "I worked on the parser with Ana this morning",
         "Suppose we decided to drop Windows, what would break?",
         "Remember, small steps lead to success!",
         "And remember, I'm always here for you.",

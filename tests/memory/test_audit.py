@@ -15,7 +15,7 @@ from lamina.memories import Memory
 from lamina.memory.audit import KINDS, Audit, audit, plan_fixes
 from lamina.memory.topics import read_topic
 from lamina.text.claims import superseding
-from lamina.text.likeness import alike_pairs
+from lamina.text.pairs import alike_pairs, one_apart
 
 pytestmark = pytest.mark.spec("M12")
 
@@ -270,12 +270,26 @@ def test_pairs_found_by_rare_words_are_those_found_by_comparing_all(
         if sets[one] & sets[other]
     }
     assert {(one, other) for one, other, _ in alike_pairs(sets, least)} == slow
-    near = {
+
+
+_DECIDES = frozenset("ab")  # words that are beside the point here
+
+
+@given(st.lists(_WORDS, max_size=12), st.sampled_from([0.5, 0.72, 1.0]))
+def test_pairs_that_part_at_a_word_are_those_found_by_comparing_all(
+    sets: list[frozenset[str]], least: float
+) -> None:
+    slow = [
         (one, other)
-        for one, other in slow
-        if max(len(sets[one] - sets[other]), len(sets[other] - sets[one])) <= 1
-    }
-    assert {(one, other) for one, other, _ in alike_pairs(sets, least, apart=1)} == near
+        for other in range(len(sets))
+        for one in range(other)
+        if sets[one] & sets[other]
+        if len(sets[one] & sets[other]) >= least * len(sets[one] | sets[other])
+        if max(len(sets[one] - sets[other]), len(sets[other] - sets[one])) <= 2
+        if len(sets[one] - sets[other] - _DECIDES) <= 1
+        if len(sets[other] - sets[one] - _DECIDES) <= 1
+    ]
+    assert sorted(one_apart(sets, least, _DECIDES)) == sorted(slow)
 
 
 @given(

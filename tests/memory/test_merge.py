@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+import time
+from difflib import SequenceMatcher
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
+from tests.examples import examples
 
 from lamina.memories import Memory
-from lamina.memory.merging import as_they_stood, laid_out, merge_memory, merge_text, opcodes
+from lamina.memory.merging import (
+    as_they_stood,
+    laid_out,
+    matching,
+    merge_memory,
+    merge_text,
+    opcodes,
+)
 from lamina.memory.topics import edit_topic, read_topic
 
 pytestmark = pytest.mark.spec("M9")
@@ -133,3 +143,43 @@ def test_what_is_the_same_is_the_same(old: list[str], new: list[str]) -> None:
         assert (old[start:end] == new[first:last]) == (tag == "equal")
         at, by = end, last
     assert (at, by) == (len(old), len(new))
+
+
+# A block of lines moved, some put in, some taken out: what hands do to a file.
+edits = st.lists(
+    st.tuples(
+        st.integers(0, 40), st.integers(0, 5), st.integers(0, 40), st.text("abcd", max_size=3)
+    ),
+    max_size=6,
+)
+
+
+@examples(300)
+@given(st.lists(st.text("abcdefgh", min_size=1, max_size=2), max_size=40), edits)
+@example(list("ab" * 4), [(0, 1, 4, "ba")])
+def test_what_two_texts_share_is_what_difflib_finds(
+    old: list[str], changes: list[tuple[int, int, int, str]]
+) -> None:
+    new = [*old]
+    for at, size, to, more in changes:
+        moved = new[at : at + size]
+        del new[at : at + size]
+        new[to:to] = [*moved, *more]
+    wanted = SequenceMatcher(None, old, new, autojunk=False).get_matching_blocks()
+    assert matching(old, new) == wanted
+
+
+@pytest.mark.parametrize(
+    ("base", "ours"),
+    [
+        ([f"{n}\n" for n in range(40_000)], [f"{n}{n % 2 or ''}\n" for n in range(40_000)]),
+        (["so it goes\n"] * 40_000, ["new\n"] + ["so it goes\n"] * 40_000),
+        (["a\n", "\n"] * 20_000, ["a\n", "\n"] * 9_000 + ["b\n"] + ["a\n", "\n"] * 11_000),
+    ],
+    ids=["every other line", "one line", "two lines"],
+)
+def test_a_long_text_is_merged_in_one_look(base: list[str], ours: list[str]) -> None:
+    theirs = [*base, "theirs\n"]
+    spent = time.process_time()
+    assert merge_text("".join(base), "".join(ours), "".join(theirs)) == "".join([*ours, "theirs\n"])
+    assert time.process_time() - spent < 3.0  # line by line against each other it takes minutes

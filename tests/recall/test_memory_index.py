@@ -4,18 +4,22 @@ oddly, and keeps nothing of what was purged; uses are counted beside it."""
 from __future__ import annotations
 
 import os
+import shutil
 import stat
 import time
 from pathlib import Path
 
 import pytest
-from tests.memories import put
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.examples import examples
+from tests.memories import directory, put
 from tests.sessions import Place
 
 from lamina.errors import MemoryStoreError
 from lamina.local.embedder import WordVectors
 from lamina.memory.file_store import FileStore
-from lamina.recall import scoring
+from lamina.recall import Match, scoring
 from lamina.recall.memory_index import (
     INDEX_FILE,
     USES_FILE,
@@ -157,3 +161,115 @@ def test_a_memory_that_went_since_the_index_knew_it_is_left_out(tmp_path: Path) 
 
     index.search = goes_meanwhile
     assert [memory.path for _, memory in fitting(index, "walrus", 5, 0.0)] == ["walrus_food.md"]
+
+
+CHANGES = ("write", "add", "remove", "rename", "touch", "rewrite in place", "none")
+WORDS = ("walrus", "invoice", "harbour", "lantern", "März", "数据库", "tent")
+saying = st.lists(st.sampled_from(WORDS), min_size=1, max_size=5).map(" ".join)
+
+
+def answers(index: MemoryIndex) -> list[list[Match]]:
+    return [index.search(word, 9, now=2e9) for word in (*WORDS, " ".join(WORDS))]
+
+
+def built_anew(store: FileStore) -> list[list[Match]]:
+    """What an index says that has no file to begin with."""
+    (store.state / INDEX_FILE).rename(store.state / "aside")
+    try:
+        return answers(MemoryIndex(store))
+    finally:
+        (store.state / "aside").replace(store.state / INDEX_FILE)
+
+
+@examples(40)
+@given(
+    texts=st.lists(saying, min_size=2, max_size=6),
+    steps=st.lists(st.tuples(st.sampled_from(CHANGES), st.integers(0, 9), saying), max_size=5),
+)
+@pytest.mark.spec("M7")
+def test_the_next_process_sees_every_change_and_answers_as_an_index_built_anew(
+    tmp_path_factory: pytest.TempPathFactory,
+    texts: list[str],
+    steps: list[tuple[str, int, str]],
+) -> None:
+    place = Place(tmp_path_factory.mktemp("changes"))
+    files = [put(place, f"m{number}.md", text) for number, text in enumerate(texts)]
+    for number, file in enumerate(files):
+        os.utime(file, (1e9, 1e9 + number))
+    folder = files[0].parent
+    with FileStore(folder) as store:
+        answers(MemoryIndex(store))
+        for what, number, text in steps:
+            files = sorted(folder.glob("m*.md"))
+            file = files[number % len(files)]
+            seen = file.stat()
+            if what == "write":
+                put(place, file.name, text)
+                os.utime(file, (1e9, 1e9 + number))
+            elif what == "add":
+                put(place, f"m{len(files)}_{number}.md", text)
+            elif what == "remove" and len(files) > 1:
+                file.unlink()
+            elif what == "rename":
+                file.rename(folder / f"m{number}_new.md")
+            elif what == "touch":
+                os.utime(file, (1e9, 1.5e9 + number))
+            elif what == "rewrite in place":  # as long as before, and dated back
+                file.write_bytes(file.read_bytes().replace(b"a", b"e"))
+                os.utime(file, ns=(seen.st_atime_ns, seen.st_mtime_ns))
+            assert answers(MemoryIndex(store)) == built_anew(store)
+
+
+@examples(60)
+@given(data=st.data())
+def test_a_damaged_index_is_built_anew_and_answers_the_same(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
+    place = Place(tmp_path_factory.mktemp("damage"))
+    for number, word in enumerate(WORDS):
+        os.utime(put(place, f"m{number}.md", f"{word} and {WORDS[number - 1]}"), (1e9, 1e9))
+    with FileStore(directory(place)) as store:
+        wanted = answers(MemoryIndex(store))
+        file = store.state / INDEX_FILE
+        whole = bytearray(file.read_bytes())
+        at = data.draw(st.integers(0, len(whole) - 1))
+        if data.draw(st.booleans()):
+            del whole[at:]
+        else:
+            whole[at] ^= data.draw(st.integers(1, 255))
+        file.write_bytes(whole)
+        index = MemoryIndex(store)
+        index.count({"m1.md": False}, 5.0)
+        assert answers(index) == wanted
+        assert answers(MemoryIndex(store)) == wanted
+        os.utime(directory(place) / "m2.md", (1e9, 1.1e9))
+        assert answers(MemoryIndex(store)) == built_anew(store)
+
+
+def test_a_file_that_is_damaged_while_it_is_open_is_built_anew(file: Path) -> None:
+    with FileStore(file.parent) as store:
+        assert found(MemoryIndex(store), "mascot") == ["walrus.md"]
+        index = MemoryIndex(store)
+        assert found(index, "mascot") == ["walrus.md"]
+        (store.state / INDEX_FILE).write_bytes(b"")
+        assert found(index, "invoices") == ["invoices.md"]
+        assert found(MemoryIndex(store), "walrus") == ["walrus.md"]
+
+
+@pytest.mark.spec("M7")
+def test_real_directories_are_searched_the_same_from_the_file(
+    shared_data: Path, tmp_path: Path
+) -> None:
+    folders = sorted({file.parent for file in (shared_data / "memory-dirs-2").rglob("MEMORY.md")})
+    assert folders
+    for number, folder in enumerate(folders):
+        copied = tmp_path / str(number) / "memory"
+        shutil.copytree(folder, copied)
+        with FileStore(copied) as store:
+            known = MemoryIndex(store)
+            known.refresh()
+            for memory in store.list()[::4]:
+                words = store.read(memory.path).body.split()
+                for query in (memory.description, " ".join(words[:9]), " ".join(words[-5:])):
+                    wanted = known.search(query, 10, now=2e9, look=False)
+                    assert MemoryIndex(store).search(query, 10, now=2e9) == wanted

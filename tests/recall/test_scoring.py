@@ -58,7 +58,7 @@ def test_saved_vectors_are_those_of_all_places_and_a_sweep_keeps_what_is_known()
     words = VectorWords(1, body=0)
     whole, some = DocumentVectors(index, words).rows(), DocumentVectors(index, words)
     saved = DocumentVectors(index, words)
-    saved.from_bytes(some.to_bytes())
+    saved.from_state(some.to_state())
     assert len(saved) == 7
     assert (saved.rows() == whole).all()
     more = index.add([spaced("a pike in the lake")])

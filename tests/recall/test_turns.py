@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import math
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.examples import examples
 
 from lamina.recall import CONFIDENT
+from lamina.recall.index_files import load, save
 from lamina.recall.turns import Turn, TurnIndex
+
+if TYPE_CHECKING:
+    import pytest
 
 
 def day(text: str) -> float:
@@ -210,7 +215,11 @@ def turns_of(talks: dict[str, list[tuple[str, str]]]) -> list[Turn]:
 @examples(50)
 @given(talks=sessions, gone=st.sampled_from("pqrs"), question=texts, k=st.integers(1, 8))
 def test_removing_a_session_is_as_if_it_had_never_been(
-    talks: dict[str, list[tuple[str, str]]], gone: str, question: str, k: int
+    tmp_path_factory: pytest.TempPathFactory,
+    talks: dict[str, list[tuple[str, str]]],
+    gone: str,
+    question: str,
+    k: int,
 ) -> None:
     index = TurnIndex()
     for turn in turns_of(talks):
@@ -220,7 +229,10 @@ def test_removing_a_session_is_as_if_it_had_never_been(
     clean = TurnIndex()
     for turn in turns_of(rest):
         clean.add(turn)
-    again = TurnIndex.from_state(index.to_state())
+    file = tmp_path_factory.mktemp("index") / "turns.index"
+    save(index, file)
+    again = load(TurnIndex, file)
+    assert again is not None
     hits = index.search(question, k, now=NOW)
     assert hits == clean.search(question, k, now=NOW) == again.search(question, k, now=NOW)
     assert len(hits) <= k

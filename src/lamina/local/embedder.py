@@ -26,14 +26,44 @@ if TYPE_CHECKING:
 DIMENSIONS = 64
 _TABLE = "word_vectors.npz"
 _ROWS_AT_ONCE = 128
+_SOUGHT = 64  # words that are sought one by one; for more all are read
 _STEPS = 4_000.0  # a direction's length in whole steps; its square is below 2**24
 
 
 class _Rows(dict[str, int]):
-    """Where each word's vector is; an unknown word has row 0, which is all zeros."""
+    """Where each word's vector is; an unknown word has row 0. The words of a question are sought in the
+    text of all words, which is no dictionary until many are asked for."""
 
-    def __missing__(self, _: str) -> int:
-        return 0
+    def __init__(self, joined: bytes) -> None:
+        import numpy as np
+
+        self._joined = b"\n%b\n" % joined
+        self._starts = np.flatnonzero(np.frombuffer(self._joined, dtype=np.uint8) == 10)
+        self._left = _SOUGHT
+
+    @property
+    def many(self) -> int:
+        return len(self._starts) - 1
+
+    def word(self, place: int) -> str:
+        start, end = self._starts[place : place + 2].tolist()
+        return self._joined[start + 1 : end].decode()
+
+    def read_all(self) -> None:
+        if self._left:
+            self.update(zip(self._joined[1:-1].decode().split("\n"), count(1)))
+            self._left = 0
+
+    def __missing__(self, word: str) -> int:
+        if not self._left:
+            return 0
+        if self._left == 1:
+            self.read_all()
+            return self.get(word, 0)
+        self._left -= 1
+        at = self._joined.find(b"\n%b\n" % word.encode("utf-8", "surrogatepass"))
+        row = self[word] = 0 if at < 0 else int(self._starts.searchsorted(at)) + 1
+        return row
 
 
 class WordVectors:
@@ -42,10 +72,9 @@ class WordVectors:
     def __init__(self, table: Mapping[str, Any]) -> None:
         import numpy as np
 
-        self._terms = bytes(table["terms"]).decode().split("\n")
-        self._rows = _Rows(zip(self._terms, count(1)))
-        self._entries = np.pad(table["vectors"], ((1, 0), (0, 0)))
-        self._scales = np.pad(table["scales"].astype(np.float32), (1, 0))[:, None]
+        self._rows = _Rows(bytes(table["terms"]))
+        self._entries: NDArray[np.int8] = table["vectors"]
+        self._scales = table["scales"].astype(np.float32)[:, None]
         self._rarities: Floats = table["rarity"].astype(np.float32) / np.float32(255)
         # Places of words of like meaning, one word's after the other's, and where each one's end.
         self._related: NDArray[np.integer] = table["related"]
@@ -53,16 +82,18 @@ class WordVectors:
 
     @cached_property
     def _vectors(self) -> Floats:
-        """By row; made when whole texts are embedded, which a question alone never asks for."""
+        """By row, and zeros in row 0; made when whole texts are embedded, which a question alone never asks for."""
         import numpy as np
 
-        return self._entries.astype(np.float32) * self._scales
+        found = np.zeros((len(self._entries) + 1, DIMENSIONS), dtype=np.float32)
+        np.multiply(self._entries, self._scales, out=found[1:])
+        return found
 
     def __contains__(self, term: str) -> bool:
-        return term in self._rows
+        return self._rows[term] > 0
 
     def __len__(self) -> int:
-        return len(self._rows)
+        return self._rows.many
 
     def rarity(self, term: str) -> float:
         """How rare the word is in English at large, from 0 to 1; a word unknown here is rarest."""
@@ -75,21 +106,24 @@ class WordVectors:
         if not 0 < row <= len(self._ends):
             return []
         first = self._ends[row - 2] if row > 1 else 0
-        return [self._terms[other] for other in self._related[first : self._ends[row - 1]].tolist()]
+        return [*map(self._rows.word, self._related[first : self._ends[row - 1]].tolist())]
 
     def embed(self, weights: Mapping[str, float]) -> Floats | None:
         """The direction of a text, given its terms and how much each counts; None when all of them
         are unknown. `likeness` compares directions."""
         import numpy as np
 
-        rows = [*map(self._rows.__getitem__, weights)]
+        rows = np.array([*map(self._rows.__getitem__, weights)], dtype=np.intp)
         amounts = np.fromiter(weights.values(), dtype=np.float32, count=len(rows))
-        vector = amounts @ (self._entries[rows].astype(np.float32) * self._scales[rows])
+        found = self._entries[rows - 1].astype(np.float32) * self._scales[rows - 1]
+        found[rows == 0] = 0
+        vector = amounts @ found
         length = float(vector @ vector) ** 0.5
         return np.rint(vector * np.float32(_STEPS / length)) if length > 1e-9 else None
 
     def rows_of(self, terms: Iterable[str]) -> list[int]:
         """Where each term's vector is, for `embed_rows`."""
+        self._rows.read_all()
         return [*map(self._rows.__getitem__, terms)]
 
     def embed_rows(self, sizes: Iterable[int], rows: NDArray[np.intp], counts: Floats) -> Floats:

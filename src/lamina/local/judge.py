@@ -191,7 +191,9 @@ _EASIER = {"en": 0.0, "de": 0.05, "zh": 0.0}
 _TELLS = 3  # words that a sentence needs to say by itself what another one leans on
 _TELLING = 5  # words of a statement that says of whom or what
 _A_RULE = 0.5  # what reads like one, and is kept as none, is no statement either
-_LASTS = 0.6  # log-odds; chosen with each kind of talk left out of the learning once
+# How likely a statement lasts, in log-odds; chosen with each kind of talk left out of the learning …
+_LASTS = 0.3
+_SURELY_LASTS = 2.0  # … and, for one that tells little, where the strangers' sets lost nothing
 _FOLLOWS = 0.15  # what comes after a rule and may be part of one belongs to it
 _LIKE: dict[MemoryType, str] = {
     "user": "it reads like something about the user",
@@ -216,7 +218,8 @@ def _stated(message: list[Sentence], place: int, view: Opinion) -> Find | None:
         kind = "user"  # what the others hold for nothing is of no type of theirs
     if not is_statement(sentence):
         return None
-    if lasts(sentence, view) < _LASTS:  # costs more than all that was asked before
+    line = _LASTS if tells(sentence.plain) else _SURELY_LASTS
+    if lasts(sentence, view) < line:  # costs more than all that was asked before
         return None
     text = without_opener(sentence.text)
     return anchored(Find(kind, text, (sentence,), TOLD), message, place)
@@ -227,10 +230,14 @@ def is_statement(sentence: Sentence) -> bool:
     plain = sentence.plain
     if sentence.lang != "en" or not _I_STATE.match(plain) or len(plain.split()) < _TELLING:
         return False
-    if not any(one.search(plain) for one in (_MARKS["names"], _MARKS["own"], _AMOUNTS)):
-        return False  # it names nobody and nothing, and tells neither when nor how much
     leans = LEANS_ON.match(plain) or sentence.text.rstrip().endswith((":", "?"))
-    return not (leans or of_the_task(plain) or PATH.search(plain) or classify(plain).asks)
+    return not (leans or PATH.search(plain) or classify(plain).asks)
+
+
+def tells(plain: str) -> bool:
+    """Names somebody or something, says when or how much, and not for the task at hand."""
+    told = any(one.search(plain) for one in (_MARKS["names"], _MARKS["own"], _AMOUNTS))
+    return told and not of_the_task(plain)
 
 
 def _sure(message: list[Sentence], place: int, view: Opinion, rules: Cues) -> Find | None:

@@ -40,8 +40,9 @@ from lamina.ports import MemoryStore
 from lamina.secrets import Rules, secrets_in
 from lamina.text import wording
 from lamina.text.claims import fenced_blocks, files_named_in, superseding
-from lamina.text.likeness import alike_pairs, quarrels, told_sentences
+from lamina.text.likeness import quarrels, told_sentences
 from lamina.text.lists import Listed
+from lamina.text.pairs import alike_pairs
 
 
 def look_over(

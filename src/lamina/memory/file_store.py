@@ -30,13 +30,13 @@ from lamina.memories import (
     Outcome,
     Parted,
     Proposal,
+    Stamps,
     Verdict,
     Writer,
 )
 from lamina.memory.gate import GateContext
 from lamina.memory.journalled import JournalledFiles
 from lamina.memory.paths import claim, place_of, prepare, team_is_on
-from lamina.ports import Stamp
 
 if TYPE_CHECKING:
     from subprocess import Popen
@@ -63,8 +63,8 @@ class FileStore(JournalledFiles):
         stat = self.files.stat(path)
         return stat.st_mtime if stat else 0.0
 
-    def stamps(self) -> dict[str, Stamp]:
-        return dict(self.scanner.present())
+    def stamps(self) -> Stamps:
+        return self.scanner.stamps()
 
     def newest(self, count: int) -> builtins.list[Memory]:
         return self.scan().newest(count)

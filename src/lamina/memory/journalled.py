@@ -143,7 +143,7 @@ class JournalledFiles:
     def read_bytes(self, path: str) -> bytes:
         content = self.files.read(path)
         if content is None:
-            near = ", ".join(map(printable, near_names(path, dict(self.scanner.present()))))
+            near = ", ".join(map(printable, near_names(path, self.scanner.stamps())))
             hint = f"Did you mean {near}?" if near else "`lamina memory list` shows all."
             raise MemoryStoreError(
                 f"There is no memory {printable(path)} in {self.directory}. {hint}"
@@ -471,7 +471,7 @@ class JournalledFiles:
     def changed_outside(self) -> bool:
         """Is a file not as it was at the last comparison? Before the first one: is there any?"""
         if not self.state.is_dir():
-            return any(self.scanner.present()) or bool(indexes(self.files))
+            return bool(self.scanner.stamps()) or bool(indexes(self.files))
         return not nothing_new(self.files, self.scanner)
 
     def make_state(self) -> None:

@@ -319,7 +319,7 @@ class KnownMemories:
             self._begin()
         folders = {"": 0}
         before = self._changes()
-        there = dict(self._scanner.present())
+        there = self._scanner.stamps()
         known, unsure = self._keys, self._unsure
         changed = [path for path, key in there.items() if known.get(path) != key or path in unsure]
         fresh = [path for path in changed if self._read(path, there[path])]

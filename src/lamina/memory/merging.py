@@ -4,9 +4,12 @@ Pure.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from bisect import bisect
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from difflib import SequenceMatcher
+from heapq import heapify, heappop, heappush
+from operator import itemgetter
 from typing import NamedTuple
 
 from lamina.memories import Memory
@@ -48,12 +51,116 @@ def merge_text(base: str, ours: str, theirs: str, *, both_insert: bool = False) 
 
 def _edits(base: list[str], text: str) -> list[_Edit]:
     changed = text.splitlines(keepends=True)
-    matcher = SequenceMatcher(None, base, changed, autojunk=False)
     return [
         _Edit(start, end, tuple(changed[first:last]))
-        for tag, start, end, first, last in matcher.get_opcodes()
-        if tag != "equal"
+        for start, end, first, last in _between(matching(base, changed))
+        if start < end or first < last
     ]
+
+
+# ---- what two texts have in common
+
+_PAIRS = 200_000  # of equal lines that are held against each other …
+_PAIRS_A_LINE = 16  # … and so many more for each line
+_Block = tuple[
+    int, int, int
+]  # where it begins in the old text and in the new, and how many lines it has
+
+
+def matching(old: Sequence[str], new: Sequence[str]) -> list[_Block]:
+    """The blocks of lines that two texts share, as `difflib` finds them (the longest, then the longest
+    before and behind it, and so on), and an empty one at the end. It looks through both texts once for
+    each block; here all are found in one look, and each is cut to the room that longer ones leave it.
+    Where lines stand so often that their pairs go into the millions, they only go with what they stand
+    beside."""
+    places, left_out = _places(old, new)
+    longest = _runs(old, places)
+    heapify(longest)
+    taken: list[_Block] = []
+    while longest:
+        size, start, first = heappop(longest)
+        at = bisect(taken, start, key=itemgetter(0))
+        before = taken[at - 1] if at else (0, 0, 0)
+        behind = taken[at] if at < len(taken) else (len(old), len(new), 0)
+        late = max(0, before[0] + before[2] - start, before[1] + before[2] - first)
+        room = min(-size - late, behind[0] - start - late, behind[1] - first - late)
+        if room == -size:
+            taken.insert(at, (start, first, room))
+        elif room > 0:
+            heappush(longest, (-room, start + late, first + late))
+    if left_out:
+        taken = [*_widened(old, new, taken)]
+    return [*_joined(taken), (len(old), len(new), 0)]
+
+
+def _places(old: Sequence[str], new: Sequence[str]) -> tuple[dict[str, list[int]], bool]:
+    """Where lines of the old text stand in the new one, rare ones first until there are too many; and
+    whether some were left out."""
+    places: dict[str, list[int]] = {}
+    for at, line in enumerate(new):
+        places.setdefault(line, []).append(at)
+    left = _PAIRS + _PAIRS_A_LINE * (len(old) + len(new))
+    times = Counter(line for line in old if line in places)
+    pairs = sorted((many * len(places[line]), line) for line, many in times.items())
+    kept: dict[str, list[int]] = {}
+    for many, line in pairs:
+        left -= many
+        if left < 0:
+            return kept, True
+        kept[line] = places[line]
+    return kept, False
+
+
+def _runs(old: Sequence[str], places: Mapping[str, Sequence[int]]) -> list[_Block]:
+    """All runs of equal lines that end where the texts part: minus their size, and where they begin."""
+    found: list[_Block] = []
+    sizes: dict[int, int] = {}  # of the runs that end at the line before, by their last place
+    for at in range(len(old) + 1):
+        here = places.get(old[at], ()) if at < len(old) else ()
+        longer = {place: sizes.pop(place - 1, 0) + 1 for place in here}
+        found += ((-size, at - size, last - size + 1) for last, size in sizes.items())
+        sizes = longer
+    return found
+
+
+def _between(blocks: Iterable[_Block]) -> Iterator[tuple[int, int, int, int]]:
+    """What stands before each block: from where to where in the old text and in the new."""
+    at = by = 0
+    for start, first, size in blocks:
+        yield at, start, by, first
+        at, by = start + size, first + size
+
+
+def _widened(old: Sequence[str], new: Sequence[str], blocks: Sequence[_Block]) -> Iterator[_Block]:
+    """The same, with what is equal beside them."""
+    ends = [*blocks, (len(old), len(new), 0)]
+    for (start, end, first, last), block in zip(_between(ends), ends, strict=True):
+        head, tail = _alike(old[start:end], new[first:last])
+        yield start, first, head
+        yield end - tail, last - tail, tail
+        yield block
+
+
+def _alike(old: Sequence[str], new: Sequence[str]) -> tuple[int, int]:
+    """How many lines both begin with, and how many both end with."""
+    most = min(len(old), len(new))
+    head = next((at for at in range(most) if old[at] != new[at]), most)
+    tail = next((at for at in range(most - head) if old[-1 - at] != new[-1 - at]), most - head)
+    return head, tail
+
+
+def _joined(blocks: Iterable[_Block]) -> Iterator[_Block]:
+    """Blocks that touch as one."""
+    start = first = size = 0
+    for block in blocks:
+        if block[:2] == (start + size, first + size):
+            size += block[2]
+            continue
+        if size:
+            yield start, first, size
+        start, first, size = block
+    if size:
+        yield start, first, size
 
 
 def _together(ours: list[_Edit], theirs: list[_Edit], *, both_insert: bool) -> list[_Edit] | None:
@@ -129,7 +236,7 @@ def laid_out(before: str, after: str) -> str:
     old, new = before.split("\n"), after.split("\n")
     ours, theirs = ([at for at, one in enumerate(lines) if one.strip()] for lines in (old, new))
     keys = [fold(old[at]) for at in ours], [fold(new[at]) for at in theirs]
-    edits = [*opcodes(*keys, autojunk=True)]
+    edits = [*opcodes(*keys)]
     moved = _moved(old, new, ours, theirs, edits)
     laid: list[str] = []
     added = False
@@ -151,23 +258,26 @@ def laid_out(before: str, after: str) -> str:
     return "\n".join(laid)
 
 
-def opcodes(
-    old: Sequence[str], new: Sequence[str], *, autojunk: bool = False
-) -> Iterator[tuple[str, int, int, int, int]]:
-    """How `difflib` turns the one into the other. What both begin and end with is the same without a
-    look: where a line stands thousands of times, each would be held against each."""
-    most = min(len(old), len(new))
-    head = next((at for at in range(most) if old[at] != new[at]), most)
-    tail = next((at for at in range(most - head) if old[-1 - at] != new[-1 - at]), most - head)
-    middle = old[head : len(old) - tail], new[head : len(new) - tail]
-    if head:
-        yield "equal", 0, head, 0, head
-    for tag, start, end, first, last in SequenceMatcher(
-        None, *middle, autojunk=autojunk
-    ).get_opcodes():
-        yield tag, start + head, end + head, first + head, last + head
-    if tail:
-        yield "equal", len(old) - tail, len(old), len(new) - tail, len(new)
+def opcodes(old: Sequence[str], new: Sequence[str]) -> Iterator[tuple[str, int, int, int, int]]:
+    """How the one becomes the other, as `difflib` tells it. What both begin and end with is the same
+    without a look."""
+    head, tail = _alike(old, new)
+    middle = matching(old[head : len(old) - tail], new[head : len(new) - tail])
+    found = ((start + head, first + head, size) for start, first, size in middle)
+    ends = (len(old) - tail, len(new) - tail, tail), (len(old), len(new), 0)
+    blocks = [*_joined([(0, 0, head), *found, *ends]), ends[1]]
+    for (start, end, first, last), block in zip(_between(blocks), blocks, strict=True):
+        if start < end or first < last:
+            tag = (
+                "replace"
+                if start < end and first < last
+                else "insert"
+                if start == end
+                else "delete"
+            )
+            yield tag, start, end, first, last
+        if block[2]:
+            yield "equal", end, end + block[2], last, last + block[2]
 
 
 _NOTHING = -1  # what a line at the margin is indented under
@@ -236,7 +346,7 @@ def as_they_stood(raw: str, new: str, end: str, shown: Callable[[str], str]) -> 
     old, lines = f"{raw}{end}".split("\n")[:-1], new.split("\n")
     seen = [shown(one.removesuffix("\r")) for one in old]
     put = [f"{one}{end}" for one in lines]
-    for tag, start, stop, first, last in opcodes(seen, lines, autojunk=True):
+    for tag, start, stop, first, last in opcodes(seen, lines):
         if tag == "equal":
             put[first:last] = [f"{one}\n" for one in old[start:stop]]
     return "".join(put).removesuffix("\n").removesuffix("\r")

@@ -18,12 +18,12 @@ import os
 import stat
 import time
 from array import array
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from lamina.errors import MemoryStoreError
-from lamina.memories import QUOTED, Change, Memory
+from lamina.memories import QUOTED, Change, Memory, Stamps
 from lamina.memory.beneath import Beneath
 from lamina.memory.header_index import HeaderIndex, IndexBroken, Row, Stamp
 from lamina.memory.history import History
@@ -176,15 +176,14 @@ class Scanner:
         self._index.keep_only([folder.path for folder in folders])
         return Scan(folders, self._index, self._files, unreadable)
 
-    def present(self) -> Iterator[tuple[str, tuple[int, int, int]]]:
+    def stamps(self) -> Stamps:
         """Path and (mtime, size, inode) of every Markdown file, without a look at the index."""
         folders, _ = self._walk(refresh=False)
+        names, numbers = list[str](), array("q")
         for folder in folders:
-            prefix = f"{folder.path}/" if folder.path else ""
-            numbers = iter(folder.keys)
-            threes = zip(numbers, numbers, numbers, strict=True)
-            for name, key in zip(folder.names, threes, strict=True):
-                yield prefix + name, key
+            names += map(folder.path_of, folder.names) if folder.path else folder.names
+            numbers += folder.keys
+        return Stamps(names, numbers)
 
     def _walk(self, *, refresh: bool) -> tuple[list[_Folder], list[str]]:
         folders: list[_Folder] = []
@@ -406,7 +405,7 @@ def record_outside(
 
 def nothing_new(files: Beneath, scanner: Scanner) -> bool:
     """Is every file as it was at the last comparison? Cheap: no content, no history is looked at."""
-    keys = {path: key for path, key in scanner.present() if key[1] <= LARGEST}
+    keys = {path: key for path, key in scanner.stamps().items() if key[1] <= LARGEST}
     keys |= {
         one.path: (one.mtime_ns, one.size, one.inode)
         for one in indexes(files)

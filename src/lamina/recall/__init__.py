@@ -31,6 +31,10 @@ class Match:
     confidence: float  # 0 to 1: how likely it belongs to the question at all
 
 
+class IndexTorn(Exception):
+    """A part of an index's file is not what was written: it must be built again."""
+
+
 T = TypeVar("T")
 ScoredT = TypeVar("ScoredT", bound="Scored")
 

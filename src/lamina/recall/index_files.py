@@ -9,7 +9,6 @@ import time
 import zlib
 from collections.abc import Callable, Collection
 from contextlib import suppress
-from functools import reduce
 from pathlib import Path
 from typing import Any, Protocol, Self, TypeVar
 from weakref import WeakSet
@@ -19,12 +18,16 @@ import msgspec
 from lamina.errors import StorageError
 from lamina.local.embedder import Meanings, has_sentence_model, sentence_model
 from lamina.machine import make_private, open_private
+from lamina.recall import IndexTorn
+from lamina.recall.kept import BLOCK, Apart, Blocks, InFile, sums_of
 
 # ---- an index in a file
 
-_VERSION = 11  # raised whenever terms, fields or vectors change their meaning
+_VERSION = 12  # raised whenever terms, fields or vectors change their meaning
 _ABANDONED = 3_600.0  # seconds after which nobody is writing any more
 _MAGIC = b"lamina-recall-index\n"
+_START = len(_MAGIC) + 20  # bytes: what it is, a sum of all up to the long rows, two sizes
+_ALIGNED = 8  # where long rows begin
 
 
 class Savable(Protocol):
@@ -49,7 +52,6 @@ def save(index: Savable, path: Path) -> None:
                     left.unlink()
         # What was said and remembered can be read from it: it is the owner's alone.
         with open(fresh, "wb", opener=open_private) as file:
-            file.write(_MAGIC + reduce(_checked, parts, 0).to_bytes(4, "big"))
             file.writelines(parts)
         fresh.replace(path)
     except OSError as error:
@@ -61,56 +63,73 @@ def save(index: Savable, path: Path) -> None:
         ) from error
 
 
-def load(kind: type[_Index], path: Path) -> _Index | None:
+def load(kind: type[_Index], path: Path, *, in_parts: bool = False) -> _Index | None:
     """The index in the file; None when there is none, or one that is torn, foreign or of another
-    version: then it is built again from what it was derived from."""
+    version: then it is built again from what it was derived from. With `in_parts` long rows are read
+    and checked when they are asked for, and IndexTorn may come as late as that."""
     try:
-        whole = path.read_bytes()
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
         return None
-    start = len(_MAGIC) + 4
-    body = memoryview(whole)[start:]
-    if whole[:start] != _MAGIC + zlib.crc32(body).to_bytes(4, "big"):
+    head, behind, apart = _head(descriptor)
+    if head is None:
+        os.close(descriptor)
         return None
+    blocks = Blocks(descriptor, behind, head[len(head) - _sums_size(apart) :].cast("I"))
     try:
-        saved = _decoded(body)
+        rows: Apart = InFile(blocks, 0, apart)
+        rows = rows if in_parts else Apart(rows.read())
+        saved = _decoded(head[: len(head) - _sums_size(apart)], rows)
         return kind.from_state(saved["state"]) if saved["version"] == _VERSION else None
-    except (msgspec.DecodeError, KeyError, TypeError, ValueError, IndexError):
+    except (IndexTorn, msgspec.DecodeError, KeyError, TypeError, ValueError, IndexError):
         return None
 
 
-class Apart:
-    """Long rows of numbers: they are written behind the rest and used where they were read, and no
-    copy of a large index is made for either."""
+def _head(descriptor: int) -> tuple[memoryview | None, int, int]:
+    """What stands before the long rows, the sums of their blocks at its end; where they begin, and
+    their size. None for what no index of ours begins with, or one that is cut off."""
+    with suppress(OSError):
+        start = os.pread(descriptor, _START, 0)
+        size, apart = int.from_bytes(start[-16:-8], "big"), int.from_bytes(start[-8:], "big")
+        behind = _START + size + _sums_size(apart)
+        if start.startswith(_MAGIC) and os.fstat(descriptor).st_size == behind + apart:
+            head = os.pread(descriptor, behind - _START, _START)
+            sum_ = zlib.crc32(head, zlib.crc32(start[-16:]))
+            if sum_ == int.from_bytes(start[len(_MAGIC) : -16], "big"):
+                return memoryview(head), behind, apart
+    return None, 0, 0
 
-    def __init__(self, rows: memoryview) -> None:
-        self.rows = rows
+
+def _sums_size(apart: int) -> int:
+    return 4 * -(-apart // BLOCK)
 
 
 def _encoded(state: dict[str, Any]) -> list[bytes | memoryview]:
     apart: list[memoryview] = []
 
     def put(found: Any) -> msgspec.msgpack.Ext:
-        apart.append(found.rows)
-        return msgspec.msgpack.Ext(0, found.rows.nbytes.to_bytes(8, "big"))
+        rows = found.read()
+        apart.extend((rows, memoryview(bytes(-len(rows) % _ALIGNED))))
+        return msgspec.msgpack.Ext(0, len(rows).to_bytes(8, "big"))
 
     head = msgspec.msgpack.encode(state, enc_hook=put)
-    return [len(head).to_bytes(8, "big"), head, *apart]
+    sums = sums_of(apart).tobytes()
+    sizes = len(head).to_bytes(8, "big") + sum(map(len, apart)).to_bytes(8, "big")
+    check = zlib.crc32(sums, zlib.crc32(head, zlib.crc32(sizes)))
+    return [_MAGIC, check.to_bytes(4, "big"), sizes, head, sums, *apart]
 
 
-def _decoded(body: memoryview) -> Any:
-    end = at = 8 + int.from_bytes(body[:8], "big")
+def _decoded(head: memoryview, apart: Apart) -> Any:
+    at = 0
 
-    def take(_: int, size: memoryview) -> memoryview:
+    def take(_: int, size: memoryview) -> Apart:
         nonlocal at
         first, at = at, at + int.from_bytes(size, "big")
-        return body[first:at]
+        taken = apart.part(first, at)
+        at += -at % _ALIGNED
+        return taken
 
-    return msgspec.msgpack.decode(body[8:end], ext_hook=take)
-
-
-def _checked(before: int, part: bytes | memoryview) -> int:
-    return zlib.crc32(part, before)
+    return msgspec.msgpack.decode(head, ext_hook=take)
 
 
 # ---- meanings in a file

@@ -11,16 +11,16 @@ import os
 import re
 import threading
 import time
-from collections.abc import Callable, Collection, Generator, Iterator, Mapping
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from lamina.errors import MemoryStoreError, StorageError
 from lamina.machine import open_private, private_folder, write_private
-from lamina.memories import Memory
+from lamina.memories import Memory, Stamp, Stamps
 from lamina.memory import (
     INDEX,
     TICK_NS,
@@ -30,12 +30,13 @@ from lamina.memory import (
     read_topic,
     team_authors,
 )
-from lamina.recall import LIKELY, Match
+from lamina.recall import LIKELY, IndexTorn, Match
 from lamina.text.wording import content_stems
 
 if TYPE_CHECKING:
     from lamina.ports import MemoryStore
     from lamina.recall.index_files import MeaningFile
+    from lamina.recall.kept import Apart
     from lamina.recall.rank import Ranker
 
 INDEX_FILE = "recall.index"
@@ -58,7 +59,8 @@ _NAMED = {
     "agent": "another agent",
     "recalled": "a memory",
 }
-_Stamp = tuple[int, int, int]
+_STAMP_BYTES = 24
+_Done = TypeVar("_Done")
 
 
 class MemoryIndex:
@@ -78,15 +80,28 @@ class MemoryIndex:
         """May it be asked within a turn? Built already, small, and nobody is at it."""
         if self._lock.locked() or self._indexed is None:
             return False
-        return len(self._indexed.stamps) <= MOST_AT_ONCE and self._meaning_file().loaded
+        return len(self._indexed) <= MOST_AT_ONCE and self._meaning_file().loaded
 
     def refresh(self) -> int:
         """Bring the index up to date and save it; says how many memories came, changed or went."""
         with self._lock:
-            changed = self._refresh()
-            if self._indexed:
-                self._meaning_file().of([*self._indexed.ranker.ids], seconds=0)
-            return changed
+            return self._whole(self._brought_up)
+
+    def _brought_up(self) -> int:
+        changed = self._refresh()
+        if self._indexed:
+            self._meaning_file().of([*self._indexed.ranker.ids], seconds=0)
+        return changed
+
+    def _whole(self, act: Callable[[], _Done]) -> _Done:
+        """What this does; once more with an index built anew where a part of the file turns out torn."""
+        try:
+            return act()
+        except IndexTorn:
+            self._indexed = None
+            with suppress(OSError):
+                self._file.unlink()
+            return act()
 
     def search(
         self,
@@ -105,18 +120,20 @@ class MemoryIndex:
         when it was last looked at. The last word of one that is `unfinished` may be half typed. So many
         seconds are given to memories that the model of sentences, where there is one, has not read.
         What nobody asked for (`unasked`) is never a quotation."""
-        with self._lock:
+
+        def found() -> list[Match]:
             if look or self._indexed is None:
                 self._refresh()
             if not self._indexed:
                 return []
-            self._indexed.ranker.meanings = self._meaning_file().of(
-                self._indexed.ranker.ids, seconds=seconds
-            )
             ranker = self._indexed.ranker
-            query = ranker.finished(query) if unfinished else query
-            exclude = {*exclude, *self._indexed.quoted} if unasked else exclude
-            return ranker.search(query, k, now=now, tools_in_use=tools, exclude=exclude)
+            ranker.meanings = self._meaning_file().of(ranker.ids, seconds=seconds)
+            asked = ranker.finished(query) if unfinished else query
+            left_out = {*exclude, *self._indexed.quoted} if unasked else exclude
+            return ranker.search(asked, k, now=now, tools_in_use=tools, exclude=left_out)
+
+        with self._lock:
+            return self._whole(found)
 
     @property
     def quoted(self) -> Collection[str]:
@@ -130,16 +147,20 @@ class MemoryIndex:
             known = count_uses(self._uses, used, now)
         except OSError:
             return
-        with self._lock:
-            if self._indexed:
-                for path in used:
+
+        def counted() -> None:
+            for path in used if self._indexed else ():
+                if self._indexed:
                     self._indexed.ranker.used(path, known[path].count)
+
+        with self._lock:
+            self._whole(counted)
 
     def drop_the_gone(self) -> None:
         """Leave no word and no name of memories that are no more in the derived files, now rather
         than at the next search: for when they are purged."""
         with self._lock, suppress(OSError):
-            self._refresh()
+            self._whole(self._refresh)
             present = self.store.stamps().keys()
             if self._uses.exists():
                 with _changing(self._uses) as known:
@@ -175,22 +196,24 @@ class MemoryIndex:
         from lamina.recall.rank import Ranker
 
         if self._indexed is None:
-            self._indexed = load(_IndexedMemories, self._file) or _IndexedMemories(
-                Ranker(), {}, set()
-            )
+            known = load(_IndexedMemories, self._file, in_parts=True)
+            self._indexed = known or _IndexedMemories(Ranker(), {}, set())
             for path, use in load_uses(self._uses).items():
                 self._indexed.ranker.used(path, use.count)
         indexed = self._indexed
-        if present == indexed.stamps:
+        if indexed.is_of(present):
             return 0
-        changed = [path for path, stamp in present.items() if indexed.stamps.get(path) != stamp]
-        gone = indexed.stamps.keys() - present.keys()
+        stamps = indexed.stamps()
+        changed = [path for path, stamp in present.items() if stamps.get(path) != stamp]
+        gone = stamps.keys() - present.keys()
+        if not changed and not gone:
+            return 0
         known = load_uses(self._uses) if changed else {}
         self._meaning_file().forget(changed)
         for path in gone:
             indexed.ranker.remove(path)
             indexed.quoted.discard(path)
-            del indexed.stamps[path]
+            del stamps[path]
         total, done, taken = sum(present[path][1] for path in changed), 0, 0
         for path in changed:
             used = known.get(path, UseCount()).count
@@ -198,11 +221,12 @@ class MemoryIndex:
             done += present[path][1]
             self.progress(done, total)
         if gone or taken:
+            indexed.in_order_of(present)
             with suppress(StorageError):  # the next process builds it again
                 save(indexed, self._file)
         return len(gone) + taken
 
-    def _take(self, indexed: _IndexedMemories, path: str, stamp: _Stamp, used: int) -> bool:
+    def _take(self, indexed: _IndexedMemories, path: str, stamp: Stamp, used: int) -> bool:
         """Read one memory; says whether the index knows something new."""
         from lamina.recall.rank import Document
 
@@ -211,7 +235,7 @@ class MemoryIndex:
             # Asking for far more than there is costs more than reading it.
             content = self.store.content(path, min(_LARGEST, 2 * stamp[1] + _ROOM))
         except MemoryStoreError:
-            indexed.stamps.pop(path, None)  # looked at again: only its mode may have to change
+            indexed.stamps().pop(path, None)  # looked at again: only its mode may have to change
             return indexed.ranker.remove(path)
         if content is None or is_binary(content):
             indexed.ranker.remove(path)
@@ -220,7 +244,7 @@ class MemoryIndex:
             indexed.ranker.add(Document.of(memory, used))
             (indexed.quoted.add if memory.quoted else indexed.quoted.discard)(path)
         # A file written within this tick may change again without another stamp: look again then.
-        indexed.stamps[path] = stamp if abs(seen - stamp[0]) > TICK_NS else (0, 0, 0)
+        indexed.stamps()[path] = stamp if abs(seen - stamp[0]) > TICK_NS else (0, 0, 0)
         return True
 
 
@@ -231,22 +255,53 @@ def _untold(done: int, total: int) -> None:
 class _IndexedMemories:
     """The index, by path which state of the file it knows, and the paths of quotations."""
 
-    def __init__(self, ranker: Ranker, stamps: dict[str, _Stamp], quoted: set[str]) -> None:
+    def __init__(self, ranker: Ranker, stamps: dict[str, Stamp] | None, quoted: set[str]) -> None:
         self.ranker = ranker
-        self.stamps = stamps
         self.quoted = quoted
+        self._stamps = stamps
+        self._kept: tuple[Apart, Apart] | None = None  # where they lie in a file, as in `Stamps`
+
+    def __len__(self) -> int:
+        """How many files it knows."""
+        return self._kept[1].size // _STAMP_BYTES if self._kept else len(self.stamps())
+
+    def stamps(self) -> dict[str, Stamp]:
+        """By path, to be changed."""
+        if self._stamps is None:
+            names, numbers = (part.read() for part in self._kept or ())
+            self._stamps = dict(Stamps.read(bytes(names), bytes(numbers)).items())
+        self._kept = None
+        return self._stamps
+
+    def is_of(self, present: Mapping[str, Stamp]) -> bool:
+        """Is this the directory that it knows? No stamp is looked at by itself where its files are
+        listed as they were."""
+        if self._kept is None:
+            return present == self._stamps
+        names, numbers = self._kept
+        if not isinstance(present, Stamps) or len(present) != len(self):
+            return False
+        same = bytes(numbers.read()) == present.numbers.tobytes()
+        return same and bytes(names.read()) == present.joined()
+
+    def in_order_of(self, present: Iterable[str]) -> None:
+        stamps = self.stamps()
+        self._stamps = {path: stamps[path] for path in present if path in stamps}
 
     def to_state(self) -> dict[str, Any]:
-        stamps = [*self.stamps], *zip(*self.stamps.values(), strict=True)
-        return {"ranker": self.ranker.to_state(), "stamps": stamps, "quoted": [*self.quoted]}
+        from lamina.recall.kept import Apart
+
+        stamps = Stamps.of(self.stamps())
+        kept = {"names": Apart(stamps.joined()), "numbers": Apart(stamps.numbers)}
+        return {"ranker": self.ranker.to_state(), "stamps": kept, "quoted": [*self.quoted]}
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> _IndexedMemories:
         from lamina.recall.rank import Ranker
 
-        paths, *stamps = state["stamps"]
-        known = dict(zip(paths, zip(*stamps, strict=True), strict=True))
-        return cls(Ranker.from_state(state["ranker"]), known, set(state["quoted"]))
+        known = cls(Ranker.from_state(state["ranker"]), None, set(state["quoted"]))
+        known._kept = state["stamps"]["names"], state["stamps"]["numbers"]
+        return known
 
 
 # ---- how often each memory was of use

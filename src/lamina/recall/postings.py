@@ -14,7 +14,7 @@ from typing import Any, TypeAlias, TypeVar, cast
 
 import numpy as np
 
-from lamina.recall.index_files import Apart
+from lamina.recall.kept import Apart, Column, Names, apart
 from lamina.recall.term_counts import (
     Backlog,
     Counts,
@@ -46,10 +46,10 @@ class Rows:
     anew."""
 
     def __init__(self) -> None:
-        # Views of the file that they were read from until something is added.
-        self._keys: array[int] | memoryview[int] = array("I")
-        self._counts: array[int] | memoryview[int] = array("H")
-        self._ends: array[int] | memoryview[int] = array("Q", [0])
+        # In the file that they were written to until something is added.
+        self._keys: array[int] | Column = array("I")
+        self._counts: array[int] | Column = array("H")
+        self._ends: array[int] = array("Q", [0])
 
     def __len__(self) -> int:
         return len(self._ends) - 1
@@ -61,12 +61,7 @@ class Rows:
         self._ends = _grown(array("Q"), self._ends, ends)
 
     def keys(self, place: int) -> Sequence[int]:
-        return self._keys[self._ends[place] : self._ends[place + 1]]
-
-    @property
-    def highest(self) -> int:
-        """The largest key; -1 if there is none."""
-        return int(np.frombuffer(self._keys, dtype=np.uint32).max()) if len(self._keys) else -1
+        return self._keys[self._ends[place] : self._ends[place + 1]].tolist()
 
     def reach(self, first: int, entries: int) -> int:
         """The place behind as many rows from `first` on as hold so many entries; at least one."""
@@ -78,8 +73,8 @@ class Rows:
         ends = np.array(self._ends[first : last + 1], dtype=np.int64)
         start, end = int(ends[0]), int(ends[-1])
         places = np.repeat(np.arange(first, last, dtype=np.uint32), np.diff(ends))
-        keys = np.frombuffer(memoryview(self._keys)[start:end], dtype=np.uint32)
-        return places, keys, np.frombuffer(memoryview(self._counts)[start:end], dtype=np.uint16)
+        keys: Numbers = _between(self._keys, start, end, np.uint32)
+        return places, keys, _between(self._counts, start, end, np.uint16)
 
     def at(self, places: Places) -> Rows:
         """The rows at these places alone."""
@@ -88,8 +83,9 @@ class Rows:
         last = np.cumsum(sizes)
         where = np.repeat(ends[places + 1] - last, sizes) + np.arange(last[-1] if len(last) else 0)
         some = Rows()
-        keys = np.frombuffer(self._keys, dtype=np.uint32)[where]
-        some.extend(sizes, keys, np.frombuffer(self._counts, dtype=np.uint16)[where])
+        keys = _between(self._keys, 0, len(self._keys), np.uint32)[where]
+        counts = _between(self._counts, 0, len(self._counts), np.uint16)[where]
+        some.extend(sizes, keys, counts)
         return some
 
     def without(self, gone: Collection[int]) -> Rows:
@@ -107,17 +103,16 @@ class Rows:
 
     def to_state(self) -> dict[str, Apart]:
         arrays = {"ends": self._ends, "keys": self._keys, "counts": self._counts}
-        return {name: Apart(memoryview(values).cast("B")) for name, values in arrays.items()}
+        return {name: apart(values) for name, values in arrays.items()}
 
     @classmethod
-    def from_state(cls, state: Mapping[str, memoryview]) -> Rows:
+    def from_state(cls, state: Mapping[str, Apart]) -> Rows:
         """What `to_state` described; ValueError when it contradicts itself."""
         rows = cls()
-        rows._ends = _read(state["ends"], "Q")
-        rows._keys = _read(state["keys"], "I")
-        rows._counts = _read(state["counts"], "H")
-        ends = np.array(rows._ends, dtype=np.int64)
-        if not len(ends) or ends[0] != 0 or (np.diff(ends) < 0).any():
+        ends = Column(state["ends"], "u8")[:]
+        rows._ends = array("Q", ends.tobytes())
+        rows._keys, rows._counts = Column(state["keys"], "u4"), Column(state["counts"], "u2")
+        if not len(ends) or ends[0] != 0 or (ends[1:] < ends[:-1]).any():
             raise ValueError("the rows are out of order")
         if not ends[-1] == len(rows._keys) == len(rows._counts):
             raise ValueError("the rows don't add up")
@@ -125,29 +120,28 @@ class Rows:
 
 
 def _grown(empty: _Array, values: object, more: Any) -> _Array:
-    """An array of these numbers and more; one that was read in place becomes an array of its own."""
+    """An array of these numbers and more; one that lies in a file becomes an array of its own."""
     if isinstance(values, array):
         empty = cast("_Array", values)
     else:
-        empty.frombytes(bytes(cast("memoryview", values)))
+        empty.frombytes(cast("Column", values)[:].tobytes())
     empty.frombytes(more.tobytes())
     return empty
 
 
-def _read(values: memoryview | Apart, kind: Any) -> Any:
-    """Numbers where they stand in a file: nothing is copied. ValueError if they are cut off."""
-    # What never was in a file is still another index's own.
-    plain = memoryview(bytes(values.rows) if isinstance(values, Apart) else values)
-    try:
-        return cast("Any", plain.cast(kind))
-    except TypeError as error:
-        raise ValueError("the numbers don't fit") from error
+def _between(values: array[int] | Column, first: int, last: int, kind: Any) -> Any:
+    """Some of the numbers, none of them copied."""
+    if isinstance(values, Column):
+        return values[first:last]
+    return np.frombuffer(memoryview(values)[first:last], dtype=kind)
 
 
 class PlacesByKey:
     """Where each key stands, for the rows from one place to before another."""
 
-    def __init__(self, places: Numbers, counts: Counts, ends: array[int] | memoryview[int]) -> None:
+    def __init__(
+        self, places: Numbers | Column, counts: Counts | Column, ends: array[int] | Column
+    ) -> None:
         self._places, self._counts = places, counts
         self._ends = ends  # by key: where its places end
 
@@ -173,18 +167,22 @@ class PlacesByKey:
         return cls(packed.astype(np.uint32), counts, ends)
 
     def to_state(self) -> dict[str, Apart]:
-        arrays = {"places": self._places.data, "counts": self._counts.data, "ends": self._ends}
-        return {name: Apart(memoryview(values).cast("B")) for name, values in arrays.items()}
+        arrays = {"places": self._places, "counts": self._counts, "ends": self._ends}
+        return {name: apart(values) for name, values in arrays.items()}
 
     @classmethod
-    def from_state(cls, state: Mapping[str, memoryview]) -> PlacesByKey:
+    def from_state(cls, state: Mapping[str, Apart]) -> PlacesByKey:
         """What `to_state` described; ValueError when it contradicts itself."""
-        ends = _read(state["ends"], "Q")
-        places = np.frombuffer(_read(state["places"], "I"), dtype=np.uint32)
-        counts = np.frombuffer(_read(state["counts"], "H"), dtype=np.uint16)
-        if not len(places) == len(counts) == (ends[-1] if ends else 0):
+        ends = Column(state["ends"], "u8")
+        places, counts = Column(state["places"], "u4"), Column(state["counts"], "u2")
+        if not len(places) == len(counts) == (ends[len(ends) - 1] if len(ends) else 0):
             raise ValueError("the places don't add up")
         return cls(places, counts, ends)
+
+    @property
+    def keys(self) -> int:
+        """How many keys there may be."""
+        return len(self._ends)
 
     def find(self, key: int) -> Found | None:
         if key >= len(self._ends):
@@ -199,6 +197,7 @@ class Postings:
 
     def __init__(self, fields: int) -> None:
         self.fields = fields
+        self._kept: Names | None = None  # the words, in a file until all of them are asked for
         self._words = Numbered()
         self._rows = Rows()
         self._waiting = Backlog(lexicon(), fields)
@@ -222,10 +221,23 @@ class Postings:
         return len(self._rows) + self._waiting.documents
 
     @property
+    def dead(self) -> Collection[int]:
+        """Places whose document went."""
+        return self._dead
+
+    @property
     def words(self) -> KeysView[str]:
         """All words, by their number."""
         self._count_in()
-        return self._words.keys()
+        return self._numbered().keys()
+
+    def _numbered(self) -> Numbered:
+        if self._kept is not None:
+            self._words, self._kept = Numbered(zip(self._kept, count())), None
+        return self._words
+
+    def _number(self, word: str) -> int | None:
+        return self._words.get(word) if self._kept is None else self._kept.place(word)
 
     def rows(self) -> Rows:
         """What each document holds."""
@@ -265,7 +277,8 @@ class Postings:
         if len(new):
             met: list[int] = new.tolist()
             names = known.terms_from(met[0])
-            numbers[new] = [self._words[names[term - met[0]]] + 1 for term in met]
+            words = self._numbered()
+            numbers[new] = [words[names[term - met[0]]] + 1 for term in met]
         return numbers[terms] - np.uint32(1)
 
     def _measure(self, places: Numbers, fields: Numbers, counts: Counts, documents: int) -> None:
@@ -310,7 +323,7 @@ class Postings:
         if self._dead:
             self._dead, rows = set(), self._rows.without(self._dead)
             self._missing.clear()
-            self._take(list(self._words), rows)
+            self._take(list(self._numbered()), rows)
         return stay
 
     def _take(self, words: Sequence[str], rows: Rows) -> None:
@@ -339,10 +352,10 @@ class Postings:
         """The keys of these terms in all fields, for `holds`."""
         self._count_in()
         return {
-            self._words[term] * self.fields + field: term
+            number * self.fields + field: term
             for field in range(self.fields)
             for term in terms
-            if term in self._words
+            if (number := self._number(term)) is not None
         }
 
     def holds(self, slot: int, keys: Mapping[int, str]) -> set[str]:
@@ -360,14 +373,15 @@ class Postings:
             holds[list(self._dead)] = False
             return int(np.count_nonzero(holds))
         for field, places in held.items():
-            return len(places) - self._missing[self._words[term] * self.fields + field]
+            number = self._number(term) or 0
+            return len(places) - self._missing[number * self.fields + field]
         return 0
 
     def find(self, term: str, field: int) -> Found | None:
         """Places and counts of a term in a field; dead places may be among them, but not alone."""
         if self._unsorted:  # asked for dozens of times in a search: the common way must be short
             self._sort_in()
-        word = self._words.get(term)
+        word = self._number(term)
         if word is None:
             return None
         key = word * self.fields + field
@@ -395,7 +409,7 @@ class Postings:
             self._most = len(self._rows)
             self._sorted = [PlacesByKey.of(self._rows, 0, self._most)]
         return {
-            "words": list(self._words),
+            "words": Names.state_of([*self._numbered()], sought=True),
             "rows": self._rows.to_state(),
             "sorted": [part.to_state() for part in self._sorted[: bool(self._most)]],
             "lengths": [lengths.tobytes() for lengths in self._lengths],
@@ -406,16 +420,14 @@ class Postings:
         """What `to_state` described; ValueError when it contradicts itself."""
         index = cls(fields)
         index._rows = rows = Rows.from_state(state["rows"])
-        index._words = Numbered(zip(state["words"], count(), strict=False))
+        index._kept = words = Names(state["words"])
         index._lengths = [array("f", bytes(lengths)) for lengths in state["lengths"]]
         index._sorted = [PlacesByKey.from_state(part) for part in state["sorted"]]
         index._most = len(rows)
-        if len(index._words) < len(state["words"]):
-            raise ValueError("a word stands twice")
         fit = len(index._sorted) == bool(len(rows)) and len(index._lengths) == fields
         if not fit or any(len(lengths) != len(rows) for lengths in index._lengths):
             raise ValueError("rows and lengths don't fit")
-        if rows.highest >= len(index._words) * fields:
+        if any(part.keys > len(words) * fields for part in index._sorted):
             raise ValueError("a row names a word that does not exist")
         for field, lengths in enumerate(index._lengths):
             here = np.frombuffer(lengths, dtype=np.float32)

@@ -7,17 +7,19 @@ keeps it on disk.
 from __future__ import annotations
 
 import re
+from array import array
 from bisect import bisect_left
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
 from lamina.local.embedder import Meanings
 from lamina.memories import Memory
-from lamina.recall import Match
+from lamina.recall import IndexTorn, Match
+from lamina.recall.kept import Apart, Column, Names
 from lamina.recall.postings import Postings
 from lamina.recall.scoring import (
     FIRST_PERSON,
@@ -76,29 +78,58 @@ _NEAR = 30  # words that begin alike and are looked at
 
 class _Headers(NamedTuple):
     """What is known of each document but its words, by place and column by column: a process that
-    asks once reads thousands and looks at a few. A dead place has no id."""
+    asks once looks at a few of thousands. A dead place has no id."""
 
-    ids: list[str]
-    names: list[str]
-    descriptions: list[str]
+    ids: list[str] | Names
+    names: list[str] | Names
+    descriptions: list[str] | Names
     types: list[str | None]
-    mtimes: list[float]
-    uses: list[int]
+    mtimes: array[float]
+    uses: array[int]
 
     @classmethod
     def none(cls) -> _Headers:
-        return cls([], [], [], [], [], [])
+        return cls([], [], [], [], array("d"), array("q"))
 
     def append(self, document: Document) -> None:
-        self.ids.append(document.id)
-        self.names.append(document.name)
-        self.descriptions.append(document.description)
-        self.types.append(document.type)
-        self.mtimes.append(document.mtime)
-        self.uses.append(document.uses)
+        """Only to what `read` gave, or `none`."""
+        for column, value in zip(self, (*document[:3], *document[4:]), strict=True):
+            cast("list[object]", column).append(value)
+
+    def read(self) -> _Headers:
+        """The same, of which nothing lies in a file any more."""
+        ids, names, descriptions = ([*column] for column in self[:3])
+        return _Headers(ids, names, descriptions, *self[3:])
 
     def at(self, places: Sequence[int]) -> _Headers:
-        return _Headers._make([column[place] for place in places] for column in self)
+        ids, names, descriptions = ([column[place] for place in places] for column in self[:3])
+        types = [self.types[place] for place in places]
+        mtimes = array("d", [self.mtimes[place] for place in places])
+        uses = array("q", [self.uses[place] for place in places])
+        return _Headers(ids, names, descriptions, types, mtimes, uses)
+
+    def to_state(self) -> dict[str, Any]:
+        kinds = sorted({*self.types}, key=str)
+        number = {kind: place for place, kind in enumerate(kinds)}
+        return {
+            "ids": Names.state_of([*self.ids], sought=True),
+            "names": Names.state_of([*self.names]),
+            "descriptions": Names.state_of([*self.descriptions]),
+            "kinds": kinds,
+            "types": Apart(array("I", [number[kind] for kind in self.types])),
+            "mtimes": Apart(self.mtimes),
+            "uses": Apart(self.uses),
+        }
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> _Headers:
+        ids, names, descriptions = (Names(state[name]) for name in cls._fields[:3])
+        kinds, types = state["kinds"], Column(state["types"], "u4")[:].tolist()
+        mtimes, uses = array("d"), array("q")
+        mtimes.frombytes(state["mtimes"].read())
+        uses.frombytes(state["uses"].read())
+        kinds_of = [kinds[number] for number in types]
+        return cls(ids, names, descriptions, kinds_of, mtimes, uses)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +152,6 @@ class _Shares:
     use: Floats
     own: Floats
     mtime: Doubles
-    ids: Sequence[str]
 
 
 class Ranker:
@@ -131,8 +161,9 @@ class Ranker:
     def __init__(self) -> None:
         self._use(Postings(len(FIELDS)))
         self._headers = _Headers.none()
-        self._slots: dict[str, int] = {}
+        self._slots: dict[str, int] | None = {}  # None: as headers that lie in a file have it
         self._shares: _Shares | None = None
+        self._listed: list[str] | None = None  # all ids by place, where meanings go by them
         self._ordered: list[str] = []  # all words, once somebody types
         self.meanings: Meanings | None = None  # whoever has the texts may give it what they mean
 
@@ -146,17 +177,17 @@ class Ranker:
         self.remove(document.id)
         file = document.id.rsplit("/", 1)[-1].removesuffix(".md")
         texts = (f"{file} {document.name}", document.description, document.body)
-        self._slots[document.id] = self._postings.add([spaced(text) for text in texts])
+        self._places()[document.id] = self._postings.add([spaced(text) for text in texts])
         self._headers.append(document)
         self._changed()
 
     def remove(self, id_: str) -> bool:
         """Forgets a document; says whether there was one."""
-        slot = self._slots.pop(id_, None)
+        slot = self._places().pop(id_, None)
         if slot is None:
             return False
         self._postings.remove(slot)
-        self._headers.ids[slot] = ""
+        cast("list[str]", self._headers.ids)[slot] = ""
         if self._postings.wants_sweep:
             self._sweep()
         self._changed()
@@ -170,13 +201,23 @@ class Ranker:
             self._slots = dict(zip(self._headers.ids, count()))
             self._changed()
 
+    def _places(self) -> dict[str, int]:
+        """By id; from here on documents may come and go."""
+        if self._slots is None:
+            self._headers = self._headers.read()
+            self._slots = dict(zip(self._headers.ids, count()))
+            if len(self._slots) < len(self._headers.ids):
+                raise IndexTorn
+        return self._slots
+
     @property
     def ids(self) -> Collection[str]:
-        return self._slots.keys()
+        return self._headers.ids if self._slots is None else self._slots.keys()
 
     def used(self, id_: str, uses: int) -> None:
         """A document's new count of uses, without reading the document again."""
-        slot = self._slots.get(id_)
+        ids = self._headers.ids
+        slot = ids.place(id_) if isinstance(ids, Names) else self._places().get(id_)
         if slot is not None:
             self._headers.uses[slot] = uses
             self._shares = None
@@ -185,27 +226,26 @@ class Ranker:
         """The whole index as plain values."""
         self._sweep()
         return {
-            "headers": self._headers,
+            "headers": self._headers.to_state(),
             "postings": self._postings.to_state(),
-            "vectors": self._vectors.to_bytes(),
+            "vectors": self._vectors.to_state(),
         }
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> Ranker:
         """The index again; ValueError or TypeError when the state contradicts itself."""
         index = cls()
-        index._headers = _Headers(*state["headers"])
-        index._slots = dict(zip(index._headers.ids, count()))
+        index._headers, index._slots = _Headers.from_state(state["headers"]), None
         index._use(Postings.from_state(len(FIELDS), state["postings"]))
-        index._vectors.from_bytes(state["vectors"])
-        sizes = {len(column) for column in (*index._headers, index._slots, index._vectors)}
+        index._vectors.from_state(state["vectors"])
+        sizes = {len(column) for column in (*index._headers, index._vectors)}
         if sizes != {index._postings.slots}:
             raise ValueError("the index does not fit its documents")
         return index
 
     def _changed(self) -> None:
         self._words.changed()
-        self._shares = None
+        self._shares = self._listed = None
         self._ordered = []
 
     def finished(self, query: str) -> str:
@@ -243,7 +283,7 @@ class Ranker:
         and what is in `exclude` are left out. Equal scores are ordered by id.
         """
         question = question_terms(query)
-        if not question or k < 1 or not self._slots:
+        if not question or k < 1 or not self.ids:
             return []
         asked = self._ask(query, question, now)
         tools = tool_terms(tools_in_use)
@@ -292,7 +332,9 @@ class Ranker:
         """By place, what nearness to the question's meaning is worth."""
         if self.meanings is None:
             return None
-        near = self.meanings.near(query, self._shares_by_place().ids)
+        if self._listed is None:
+            self._listed = [*self._headers.ids]
+        near = self.meanings.near(query, self._listed)
         return np.maximum(near - np.float32(_MEANING_FROM), np.float32(0)) * np.float32(
             _MEANING * mass
         )
@@ -300,8 +342,8 @@ class Ranker:
     def _shares_by_place(self) -> _Shares:
         if self._shares is None:
             headers = self._headers
-            alive = np.zeros(len(headers.ids), dtype=np.float32)
-            alive[list(self._slots.values())] = 1
+            alive = np.ones(len(headers.ids), dtype=np.float32)
+            alive[list(self._postings.dead)] = 0
             uses = np.array(headers.uses, dtype=np.float32)
             use = np.minimum(_USE * np.log2(1 + np.maximum(uses, 0)), _USE_MOST)
             own = [_OWN if type_ == "user" else 0.0 for type_ in headers.types]
@@ -310,7 +352,6 @@ class Ranker:
                 use.astype(np.float32),
                 np.array(own, dtype=np.float32),
                 np.nan_to_num(np.array(headers.mtimes, dtype=np.float64)),
-                [*headers.ids],
             )
         return self._shares
 

@@ -13,13 +13,20 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
 from lamina.local.embedder import DIMENSIONS, likeness, word_vectors
+from lamina.recall.kept import Apart, Column
 from lamina.recall.postings import Found, Postings, Rows
 from lamina.recall.term_counts import Floats, Numbers, Places, changes
 from lamina.text.terms import LONGEST_QUERY, frame_terms, proper_names, terms
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    _Directions: TypeAlias = Floats | NDArray[np.int16]
 
 # ---- words
 
@@ -207,8 +214,8 @@ class DocumentVectors:
     def __len__(self) -> int:
         return len(self._rows)
 
-    def rows(self) -> Floats:
-        """All directions, by place."""
+    def rows(self) -> _Directions:
+        """All directions, by place: whole numbers, as they are kept, until some come in."""
         last, wanted = len(self._rows), self._postings.slots
         if last < wanted:
             fresh = islice(self._postings.words, len(self._of_words), None)
@@ -230,7 +237,7 @@ class DocumentVectors:
         """Only these places stay of postings that were swept; they rise."""
         self._replace(self._rows[slots[: bisect_left(slots, len(self._rows))]])
 
-    def _replace(self, rows: Floats) -> None:
+    def _replace(self, rows: _Directions) -> None:
         self._rows = rows
         self._of_words = array("I")  # where each word's vector is; a sweep numbers words anew
 
@@ -238,17 +245,19 @@ class DocumentVectors:
         """The cosine to the question of each document, or of those at `places`; 0 when no word of
         the question is known."""
         rows, vector = self.rows(), word_vectors().embed(weighed)
-        rows = rows if places is None else rows[places]
+        if places is None:
+            self._rows = rows = rows.astype(np.float32, copy=False)
+        else:
+            rows = rows[places].astype(np.float32, copy=False)
         if vector is None:
             return np.zeros(len(rows), dtype=np.float32)
         return likeness(rows, vector)
 
-    def to_bytes(self) -> bytes:
-        return self.rows().astype(np.int16).tobytes()
+    def to_state(self) -> Apart:
+        return Apart(self.rows().astype(np.int16))
 
-    def from_bytes(self, saved: bytes) -> None:
-        rows = np.frombuffer(saved, dtype=np.int16).reshape(-1, DIMENSIONS)
-        self._replace(rows.astype(np.float32))
+    def from_state(self, saved: Apart) -> None:
+        self._replace(Column(saved, "i2")[:].reshape(-1, DIMENSIONS))
 
 
 # ---- confidence: does a match belong to the question at all?

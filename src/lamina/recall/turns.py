@@ -255,7 +255,7 @@ class TurnIndex:
             "speakers": list(self._speakers),
             "columns": [getattr(self, name).tobytes() for name in _SAVED_COLUMNS],
             "postings": self._postings.to_state(),
-            "vectors": self._vectors.to_bytes(),
+            "vectors": self._vectors.to_state(),
         }
 
     @classmethod
@@ -272,7 +272,7 @@ class TurnIndex:
                 raise ValueError("a column does not fit the turns")
         index._last = {session: slot for slot, session in enumerate(index._session_of)}
         index._use(Postings.from_state(_FIELDS, state["postings"]))
-        index._vectors.from_bytes(state["vectors"])
+        index._vectors.from_state(state["vectors"])
         if not len(index._slots) == index._postings.slots == len(index._vectors):
             raise ValueError("the index does not fit its turns")
         return index

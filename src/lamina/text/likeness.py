@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import math
 import re
 import sys
-from array import array
-from bisect import bisect_left
-from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import chain, islice
+from itertools import islice
 
 from lamina.text import wording
+from lamina.text.pairs import alike_pairs, one_apart
 from lamina.text.wording import negates, spans
 
 _ALIKE = 0.5  # of the words that are left when what decides is taken out
-_MOST_APART = 2  # words that one of two quarrelling sentences has alone: a name and an opposite
-_SHARED = 6  # of the rarest words, before two long texts are compared
 _RESTATED = 0.6  # of the words of two sentences that may say the same
 _ENOUGH = 4  # words in common that name a thing without a look at the files' titles
 _MOST_SENTENCES = 60  # of one memory
@@ -157,10 +152,7 @@ def _quarrels(
     about = [_about(_plain_words(_stripped(one)[1])) for one in sentences]
     apart = lru_cache(maxsize=4096)(_taken_apart)  # few sentences are like another, some like many
     poles = wording.stems_of(_POLES)
-    for first, second, _ in alike_pairs(about, _ALIKE, apart=_MOST_APART):
-        mine, theirs = {*about[first]} - poles, {*about[second]} - poles
-        if max(len(mine - theirs), len(theirs - mine)) > 1:
-            continue  # `_quarrel` would say the same, later
+    for first, second in one_apart(about, _ALIKE, poles):  # a name, and an opposite
         one, other = apart(sentences[first]), apart(sentences[second])
         if not _quarrel(one, other):
             continue
@@ -206,7 +198,8 @@ def _clearly_about_the_same(one: _Said, other: _Said) -> bool:
 
 
 def _apart(one: _Said, other: _Said) -> tuple[set[str], set[str]]:
-    poles = wording.content_stems(" ".join(one.poles ^ other.poles))
+    differing = one.poles ^ other.poles
+    poles = wording.content_stems(" ".join(differing)) if differing else frozenset[str]()
     mine, theirs = {*one.about}, {*other.about}
     return mine - theirs - poles, theirs - mine - poles
 
@@ -261,16 +254,24 @@ def _other_value(one: Mapping[str, frozenset[str]], other: Mapping[str, frozense
 
 def _other_name(one: str, other: str) -> str:
     """ "The owner is Marta" / "The owner is Pavel": sentences that part at one name or value alone."""
-    first, second = _TOKEN.findall(one), _TOKEN.findall(other)
+    (first, folded), (second, others) = _tokens(one), _tokens(other)
     if len(first) != len(second):
         return ""
-    parted = [(a, b) for a, b in zip(first, second, strict=True) if a.casefold() != b.casefold()]
+    parted = [place for place in range(len(first)) if folded[place] != others[place]]
     if len(parted) != 1:
         return ""
-    (a, b), at = parted[0], next(i for i, word in enumerate(first) if word == parted[0][0])
+    a, b = first[parted[0]], second[parted[0]]
+    at = first.index(a)
     named = all(word[:1] in "`\"'" or word[:1].isupper() or not word.isalpha() for word in (a, b))
     told = any(word.casefold() in _TELLING for word in first[:at])
     return f"{a} / {b}" if at and told and (named or first[at - 1].casefold() in _TELLING) else ""
+
+
+@lru_cache(maxsize=4096)
+def _tokens(sentence: str) -> tuple[Sequence[str], Sequence[str]]:
+    """As they stand, and folded."""
+    found = _TOKEN.findall(sentence)
+    return found, [word.casefold() for word in found]
 
 
 def _stripped(sentence: str) -> tuple[str, str, set[str]]:
@@ -453,48 +454,3 @@ def _numbers(sentence: str) -> set[str]:
 def _short(sentence: str) -> str:
     folded = wording.fold(sentence)
     return folded if len(folded) <= 60 else f"{folded[:57]}…"
-
-
-def alike_pairs(
-    sets: Sequence[Collection[str]] | Sequence[Collection[int]],
-    least: float,
-    *,
-    apart: int | None = None,
-) -> list[tuple[int, int, float]]:
-    """Every pair (i < j) whose Jaccard likeness is at least `least`, with the likeness, by j, then i; with
-    `apart` only those of which each has at most so many words that the other lacks. No set has a word twice.
-
-    Two sets that are alike must share some of their rarest words, so only sets that do are compared, each
-    with those before it in the order of their sizes.
-    """
-    spread = Counter(chain.from_iterable(sets))
-    ranks = {word: rank for rank, word in enumerate(sorted(spread, key=lambda w: (spread[w], w)))}
-    order = sorted(filter(sets.__getitem__, range(len(sets))), key=lambda one: len(sets[one]))
-    ranked = [array("I", sorted(map(ranks.__getitem__, sets[one]))) for one in order]
-    by_word: defaultdict[int, list[int]] = defaultdict(list)  # rising
-    sharing: list[int] = []
-    found: list[tuple[int, int, float]] = []
-    first = 0  # those before it are too small
-    for place, words in enumerate(ranked):
-        size = len(words)
-        near = size - apart if apart is not None else 0
-        common = max(1, math.ceil(least * size - 1e-9), near)
-        with_larger = max(common, math.ceil(2 * least / (1 + least) * size - 1e-9))
-        sharing.append(min(_SHARED, 1 + common // 16))
-        while len(ranked[first]) < common:
-            first += 1
-        rare = [by_word[word] for word in words[: size - common + sharing[-1]] if word in by_word]
-        for smaller in rare:
-            if smaller and smaller[0] < first:
-                del smaller[: bisect_left(smaller, first)]
-        rivals = Counter(chain.from_iterable(rare))
-        mine = frozenset(words)
-        for other in [one for one, n in rivals.items() if n >= sharing[one]]:
-            shared = len(mine.intersection(ranked[other]))
-            both = size + len(ranked[other]) - shared
-            if shared >= near and shared >= least * both:
-                one, two = sorted((order[other], order[place]))
-                found.append((one, two, shared / both))
-        for word in words[: size - with_larger + sharing[-1]]:
-            by_word[word].append(place)
-    return sorted(found, key=lambda pair: (pair[1], pair[0]))

@@ -201,7 +201,7 @@ class _Permit:
         return self._default(call)
 
     def _default(self, call: _Call) -> tuple[Verdict, str]:
-        if call.path is not None and call.spec.read_only and call.context.alone:
+        if call.path is not None and call.spec.read_only and alone(call.context):
             return _unasked_read(call, call.path)
         if call.spec.read_only or call.tool in OWN_TOOLS:
             return "allow", "it changes nothing outside of the session."
@@ -230,6 +230,11 @@ class _Permit:
         if answer == "no":
             return Decision(allow=False, reason="the user said no. Ask what to do instead.")
         return Decision(allow=True, reason="the user allowed it.")
+
+
+def alone(context: ToolContext) -> bool:
+    """Nobody is there to ask, and the user's settings allow no more for that."""
+    return not context.attended and not context.reach
 
 
 def _unasked_read(call: _Call, path: Path) -> tuple[Verdict, str]:
