@@ -34,6 +34,7 @@ from lamina.secrets.scanner import entropy
 
 ROOT = Path(__file__).resolve().parent.parent
 DATA = Path(os.environ.get("LAMINA_DATA") or ROOT.parent / "shared" / "data")
+LINES = ROOT / "bench" / "data" / "secret_lines.jsonl"
 SEED = 20_260_101
 PER_KIND = 5
 UNSEEN = ("anthropic", "openai", "rich", "prompt_toolkit")
@@ -399,6 +400,21 @@ def detect_secrets_share(samples: list[tuple[str, str, str]]) -> float | None:
     return found / len(samples)
 
 
+def lines_figures() -> tuple[list[Any], list[str]]:
+    """On lines that a helper wrote before they were run: values, ids and talk about passwords."""
+    rows = [json.loads(line) for line in LINES.read_text("utf-8").splitlines()]
+    honest = [row["text"] for row in rows if row["kind"] == "honest"]
+    hidden = [("line", row["secret"], row["text"]) for row in rows if row["kind"] == "secret"]
+    alarms, (share, _) = sum(bool(scan(text)) for text in honest), found_share(hidden)
+    figures = [
+        at_most("secrets.lines.alarms", alarms / len(honest), "share", 0.05),
+        at_least("secrets.lines.found", share, "share", 0.85),
+    ]
+    honestly = f"{alarms} with an alarm (1 at first sight, then mended: no test any more)"
+    note = f"{len(honest)} honest lines, {honestly}; {len(hidden)} lines with a secret, {share:.0%} found"
+    return figures, [f"{note} (27 of 30 at first sight, 1 of the others mended)"]
+
+
 def published_figures() -> tuple[list[Any], list[str]]:
     """On strings from the published rules, and on all text at hand."""
     path = DATA / "gitleaks" / "gitleaks.toml"
@@ -440,9 +456,9 @@ def main() -> int:
     notes = [
         f"{len(samples)} samples of {len(kinds)} kinds; missed kinds: {sorted(set(missed)) or 'none'}"
     ]
-    more_figures, more_notes = published_figures()
-    figures += more_figures
-    notes += more_notes
+    for more_figures, more_notes in (lines_figures(), published_figures()):
+        figures += more_figures
+        notes += more_notes
     readers: tuple[tuple[str, Callable[[], Iterator[tuple[str, str]]]], ...] = (
         ("files", memory_files),
         ("messages", session_messages),

@@ -80,11 +80,12 @@ and the error names the setting and the file.
 
 Keys are read only from the environment and never shown: {keys}.
 
-Shell commands of the agent get your environment without these keys and without variables whose
-names look like keys of other services (`GITHUB_TOKEN`, `AWS_SECRET_ACCESS_KEY`, `*_API_KEY`,
-`*PASSWORD` and the like). `bash.environment` lists those that they may have: `GITHUB_TOKEN` for `gh`,
-`AWS_*` for `aws`. `SSH_AUTH_SOCK` is passed on, since the agent behind it never reveals a key, and so
-is an address with a password in it, such as `DATABASE_URL`. Hooks are your own commands and get your
+Shell commands of the agent get your environment without these keys, without addresses that hold a
+password (`DATABASE_URL`), and without variables whose names look like keys of other services
+(`GITHUB_TOKEN`, `AWS_SECRET_ACCESS_KEY`, `*_API_KEY`, `*PASSWORD` and the like), unless the value can
+be none: `WEBHOOK_PORT=8080`, a host, an address without credentials. `bash.environment` lists those
+that they may have: `GITHUB_TOKEN` for `gh`, `AWS_*` for `aws`. `SSH_AUTH_SOCK` is passed on, since the
+agent behind it never reveals a key. Hooks are your own commands and get your
 whole environment; MCP servers get `PATH`, `HOME` and a few more, and what their `env` sets.
 
 `LAMINA_DISABLE_MEMORY=1` switches memory off, whatever the other sources say (`0` switches it on).

@@ -7,7 +7,7 @@ from typing import Any
 
 import anyio
 import pytest
-from tests.sessions import Place, run
+from tests.sessions import Place, run, use
 
 from lamina.errors import (
     LaminaError,
@@ -17,6 +17,7 @@ from lamina.errors import (
     SettingsError,
     UsageError,
 )
+from lamina.messages import text_of
 from lamina.session import Session
 
 
@@ -137,3 +138,28 @@ def test_a_session_that_this_program_has_open_says_so(place: Place) -> None:
             pass  # closed, it can be opened again
 
     run(story)
+
+
+@pytest.mark.spec("F7", "F13")
+def test_alone_a_skills_own_files_are_read_and_nothing_else_of_the_home(place: Place) -> None:
+    named = place.home.parent / "skills"
+    for folder in (place.home / "skills" / "ours", named / "theirs"):
+        folder.mkdir(parents=True)
+        (folder / "SKILL.md").write_text("---\nname: x\ndescription: y\n---\nSee list.md.\n")
+        (folder / "list.md").write_text("the list")
+    (place.home / "private.txt").write_text("CANARY")
+    wanted = [
+        place.home / "skills/ours/list.md", named / "theirs/list.md", place.home / "private.txt"
+    ]  # fmt: skip
+
+    async def story() -> list[str]:
+        steps = [*(use("Read", file_path=str(one)) for one in wanted), "done"]
+        config = {"skills.directories": [str(named)]}
+        async with place.open(steps, config=config) as session:
+            await session.ask("read them")
+            found = [e for e in session.ledger.entries if e.get("tool") == "Read"]
+            return [text_of(e["content"][0]["content"]) for e in found]
+
+    said = run(story)
+    assert all("the list" in one for one in said[:2]), said
+    assert "sandbox.unattended_reach" in said[2]

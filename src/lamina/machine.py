@@ -17,11 +17,14 @@ import os
 import stat
 import sys
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from lamina.errors import LaminaError, StorageError
+
+if TYPE_CHECKING:
+    import socket
 
 T = TypeVar("T")
 
@@ -355,3 +358,17 @@ class Inotify:
             end = _REPORT + int.from_bytes(data[_REPORT - 4 : _REPORT], sys.byteorder)
             yield number, os.fsdecode(data[_REPORT:end].rstrip(b"\0"))
             data = data[end:]
+
+
+def serve_until_told(server: Any, listening: socket.socket, say: Callable[[], None]) -> None:
+    """Run a server of uvicorn's until a signal ends it. It `say`s where it is only once it hears
+    signals: whoever reads the address may stop it at once."""
+    start_up = server.startup
+
+    async def started(sockets: Sequence[socket.socket] | None = None) -> None:
+        await start_up(sockets=sockets)
+        say()
+
+    server.startup = started
+    with contextlib.suppress(KeyboardInterrupt):  # uvicorn passes on what ended it
+        server.run(sockets=[listening])

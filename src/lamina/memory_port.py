@@ -216,6 +216,10 @@ class MemoryStore(Protocol):
         """Does it hold words of the user that stand nowhere else?"""
         ...
 
+    def by_hand(self, path: str) -> bool:
+        """Has a person written in this file, or given it another form than ours?"""
+        ...
+
     # the gate
 
     @property

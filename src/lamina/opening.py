@@ -113,6 +113,7 @@ async def make_state(
 def _tool_context(options: Options, deps: Deps, emit: Emit) -> ToolContext:
     """What tools may touch, and whom they ask."""
     config = deps.config
+    memory = [deps.memory.directory] if deps.memory else []
     return ToolContext(
         project=config.project,
         cwd=config.project,
@@ -126,7 +127,7 @@ def _tool_context(options: Options, deps: Deps, emit: Emit) -> ToolContext:
         sandbox=wiring.sandbox_profile(config),
         attended=options.interactive and options.ask is not None,
         reach=config.bool("sandbox.unattended_reach"),
-        reads=(deps.folder.parent, *([deps.memory.directory] if deps.memory else [])),
+        reads=(deps.folder.parent, *memory, *wiring.skill_folders(config)),
         agent="",
     )
 

@@ -166,7 +166,7 @@ class ToolContext:
     writes: Sequence[Path] = ()  # beside the project, for commands in `workspace`
     attended: bool = True  # else commands reach no network, and what steers later is put back,
     reach: bool = False  # unless the user's settings allow more;
-    reads: Sequence[Path] = ()  # they read these alone, beside the project and the system
+    reads: Sequence[Path] = ()  # these alone are read then, beside the project and the system
     tool_use_id: str = ""
     held: Held | None = None  # what this call's path names, open since before its permission
     withheld: Withheld | None = None  # what this call's permission leaves out

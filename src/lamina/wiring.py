@@ -262,8 +262,7 @@ async def make_deps(
 def _from_settings(config: Config) -> list[Tool]:
     """Skills that there are, and the web where the user named commands for it."""
     tools: list[Tool] = []
-    folders = [Path(name).expanduser() for name in config.strings("skills.directories")]
-    if skills := find_skills([config.own_home / "skills", *folders]):
+    if skills := find_skills(skill_folders(config)):
         tools.append(SkillTool(skills))
     env = for_commands(os.environ, config.strings("bash.environment"))
     for name, make in (("web.search", web_search), ("web.fetch", web_fetch)):
@@ -359,6 +358,12 @@ def _make_hooks(
         chosen.setdefault(name, []).extend(FunctionHook(function) for function in functions)
     session: Json = {"session_id": transcript.stem, "transcript_path": str(transcript)}
     return HookSet(chosen, config.project, emit, os.environ, session) if chosen else None
+
+
+def skill_folders(config: Config) -> list[Path]:
+    """Where skills are kept, with the files that they name; never by a project's word."""
+    named = (Path(name).expanduser() for name in config.strings("skills.directories"))
+    return [config.own_home / "skills", *named]
 
 
 def sandbox_profile(config: Config) -> Literal["full", "workspace", "read-only"]:

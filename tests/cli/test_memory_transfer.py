@@ -288,3 +288,49 @@ def test_metadata_of_somebody_elses_export_names_nothing(run: Run, tmp_path: Pat
     run("import", str(tmp_path / "mem0.json"), "--mine")
     (memory,) = run("export")["memories"]
     assert (memory["name"], memory["description"]) != ("alice", "x")
+
+
+FOREIGN = {
+    "harbour.md": b"---\r\nname: Harbour\r\ntype: project\r\ncolour: blue\r\n---\r\n\r\n"
+    b"The ferry leaves from pier 9.\r\n\r\n  - Dogs pay half.  \r\n",
+    "cafe.md": b"The caf\xe9 on pier 9 sells na\xefve maps.\n\n\n\tClosed on Mondays.\n",
+    "mark.md": b"\xef\xbb\xbfThe lighthouse was painted in 1931.\r\nIt is white.\n",
+    "bare.md": b"\n\nThe crane lifts forty tons.",
+}
+
+
+@pytest.mark.parametrize("mine", [True, False])
+def test_files_that_are_taken_over_whole_keep_their_bytes(
+    run: Run, tmp_path: Path, mine: bool
+) -> None:
+    folder = tmp_path / "theirs"
+    folder.mkdir()
+    for name, content in FOREIGN.items():
+        (folder / name).write_bytes(content)
+    rows = run("import", str(folder), *(["--mine"] if mine else []))
+    assert {one["decision"] for one in rows} == {"accept"}, rows
+    [memory] = {p.parent for p in (tmp_path / "own").rglob("harbour.md")}
+    for name, content in FOREIGN.items():
+        head = content.partition(b"---\r\n\r\n")[0] if content.startswith(b"---") else b""
+        body = content.removeprefix(b"\xef\xbb\xbf").removeprefix(head)
+        kept = (memory / name).read_bytes()
+        assert kept.endswith(body), name
+        assert all(line in kept for line in head.split(b"\r\n")), name
+    assert "pier 9" in str(run("search", "ferry pier"))
+    assert {one["decision"] for one in run("import", str(folder))} == {"same"}
+    run("import", "--undo")
+    assert not [*memory.glob("[!M]*.md")]
+    assert {p.name: p.read_bytes() for p in folder.iterdir()} == FOREIGN
+
+
+def test_a_link_out_of_the_folder_brings_nothing_in(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "private.md").write_text("The diary says CANARY.\n")
+    folder = tmp_path / "theirs"
+    folder.mkdir()
+    (folder / "fact.md").write_text("The crane on the east pier is green.\n")
+    (folder / "diary.md").symlink_to(tmp_path / "private.md")
+    (folder / "loop.md").symlink_to("loop.md")
+    (folder / "up").symlink_to(tmp_path)
+    rows = run("import", str(folder), "--mine")
+    assert [one["from"] for one in rows] == ["fact.md"]
+    assert not any("CANARY" in body for body in _bodies(run))

@@ -121,6 +121,45 @@ def test_a_link_out_of_the_directory_leads_nowhere(place: Place) -> None:
     run(story)
 
 
+@pytest.mark.parametrize("person", [True, False])
+def test_a_fork_reads_no_further_than_what_runs_alone(place: Place, person: bool) -> None:
+    """Also beside a person at work: nobody sees what it reads."""
+
+    async def ask(tool: str, question: str) -> Any:
+        raise AssertionError("nobody is asked")
+
+    private = place.project.parent / "private"
+    private.mkdir()
+    (private / "key.txt").write_text("CANARY")
+    (place.project / "mine.txt").write_text("mine")
+    (place.project / "link").symlink_to(private)
+
+    async def story() -> None:
+        more = {"interactive": True, "ask": ask} if person else {}
+        async with place.open("none", **more) as session:
+            state = session.state
+            store = state.deps.memory
+            assert store is not None
+            (store.directory / "a.md").write_text("remembered")
+            (state.deps.transcript.parent / "old.jsonl").write_text("said")
+            said = await calls(
+                session,
+                Kept(),
+                ("Read", {"file_path": str(private / "key.txt")}),
+                ("Read", {"file_path": "link/key.txt"}),
+                ("Grep", {"pattern": "CANARY", "path": str(private), "output_mode": "content"}),
+                ("Glob", {"pattern": "*", "path": str(private)}),
+                ("Read", {"file_path": str(place.project / "mine.txt")}),
+                ("Read", {"file_path": str(store.directory / "a.md")}),
+                ("Grep", {"pattern": "said", "path": str(state.deps.transcript.parent)}),
+            )
+            assert all("sandbox.unattended_reach" in one for one in said[:4]), said
+            assert not any("CANARY" in one for one in said)
+            assert all("not permitted" not in one for one in said[4:]), said
+
+    run(story)
+
+
 def test_the_user_s_own_rules_hold_and_nobody_is_asked(place: Place) -> None:
     asked: list[str] = []
 

@@ -292,6 +292,9 @@ class InMemoryStore:
     def would_lose(self, memory: Memory) -> bool:
         return True
 
+    def by_hand(self, path: str) -> bool:
+        return False
+
     # ---- the gate
 
     def judge(self, proposal: Proposal, current: bytes | None, exact: bytes | None) -> Verdict:

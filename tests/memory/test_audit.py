@@ -152,6 +152,32 @@ def test_stale_is_what_drifted_or_was_superseded_or_is_both_old_and_unused() -> 
     assert "supersedes" in look(old, newer).faults[0].reason
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Superseded by [the new host](project_host_new.md).",
+        "**Status: superseded by** [the new host](./project_host_new.md#now)",
+        'Ersetzt durch [den neuen Rechner](<project_host_new.md> "neu").',
+        "Replaced by [[project_host_new|the new host]].",
+        "Replaced by [[project_host_new]].",
+        "Superseded by project_host_new.md.",
+    ],
+)
+def test_what_took_a_memorys_place_may_be_named_by_a_link(line: str) -> None:
+    old = memory("project_host.md", f"{line}\n\nThe build host is pelican.", type="project")
+    new = memory("project_host_new.md", "Builds run on heron since March.", type="project")
+    faults = [one for one in look(old, new).faults if one.kind == "stale"]
+    assert [(one.path, one.reason) for one in faults] == [
+        ("project_host.md", "project_host_new.md supersedes it")
+    ]
+
+
+def test_a_memory_may_name_by_a_link_what_it_supersedes() -> None:
+    old = memory("project_host.md", "The build host is pelican.", type="project")
+    new = memory("project_heron.md", "Heron builds; it replaces [Host](project_host.md).")
+    assert "supersedes" in next(x.reason for x in look(old, new).faults if x.kind == "stale")
+
+
 def test_dangling_pointers_and_missing_ones_are_repaired() -> None:
     team = memory("team/x.md", "The wiki is at the usual place.", type="reference")
     index = b"- [Gone](gone.md) - x\n- [Web](https://x.io/a.md)\n"
@@ -340,7 +366,9 @@ def test_a_memory_that_says_what_took_its_place_is_stale(word: str) -> None:
 def test_lines_of_signs_above_what_replaces_a_memory_take_no_time() -> None:
     start = time.process_time()
     assert superseding("replaces old.md\n" + "\n---- " * 20_000)[1] == ""
-    assert superseding("text\n\n> **Status: superseded by** [new](new.md)")[1] == "new"
+    links = "replaces old.md\n" + "[a](x" * 20_000 + "[[b" * 20_000
+    assert superseding(links)[1] == ""
+    assert superseding("text\n\n> **Status: superseded by** [new](new.md)")[1] == "new.md"
     assert time.process_time() - start < 2
 
 

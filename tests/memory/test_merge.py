@@ -97,6 +97,11 @@ def test_memories_merge_field_by_field() -> None:
         ("a\n\nb\n\nc", "a\nB\nc", "a\n\nB\n\nc"),
         ("|a|\n|-|", "|a|\n|-|\nc", "|a|\n|-|\n\nc"),
         ("", "a", "a"),
+        ("- a\n- b", "- a\n  - b", "- a\n  - b"),
+        ("- a\n  - b", "- a\n- b", "- a\n- b"),
+        ("- a\n- b", "- top\n  - a\n  - b", "- top\n  - a\n  - b"),
+        ("- x\n- a  \n- b", "- x\n  - a\n- b\n- c", "- x\n  - a  \n- b\n- c"),
+        ("- a\n   - b\n   - c", "- a\n  - b\n  - c\n  - d", "- a\n   - b\n   - c\n  - d"),
         ("a", "", ""),
     ],
 )

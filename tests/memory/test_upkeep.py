@@ -12,9 +12,11 @@ import pytest
 
 from lamina.cli import memory_reports
 from lamina.config import defaults
+from lamina.memories import Change, Note
 from lamina.memory.audit import look_over
 from lamina.memory.file_store import FileStore
 from lamina.memory.repairs import repair
+from lamina.memory.topics import read_topic, topic_of
 
 pytestmark = pytest.mark.spec("M12")
 
@@ -26,14 +28,23 @@ FILES = {
     "feedback_commits.md": "# Commits\n\nKeep them separate, auditors read each one.\n",
 }
 
+LEFT_BY_US = ("copy.md", "empty.md")
+
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[FileStore]:
     folder = tmp_path / "memory"
     folder.mkdir()
     for name, text in FILES.items():
-        (folder / name).write_text(text)
+        if name not in LEFT_BY_US:
+            (folder / name).write_text(text)
     with FileStore(folder) as opened:
+        opened.make_state()
+        for name in LEFT_BY_US:
+            with opened.journal.writing():
+                content = topic_of(read_topic(name, FILES[name].encode()))
+                note = Note(writer="dream", subject=name)
+                opened.journal.apply([Change(name, None, content)], note)
         yield opened
 
 
@@ -55,6 +66,25 @@ def test_safe_repairs_are_done_and_a_second_run_has_none(store: FileStore) -> No
     assert "](feedback_commits.md)" in index
     assert store.read("feedback_commits.md").type == "feedback"
     assert look_over(store, time.time())[1] == ()
+
+
+def test_a_file_that_a_person_made_or_changed_is_never_removed(store: FileStore) -> None:
+    by_hand = {
+        "later.md": "",
+        "frame.md": "---\nname: frame\ntype: project\n---\n",
+        "twin.md": FILES["user_role.md"],
+        "empty.md": "---\nname: mine now\ntype: user\n---\n",
+    }
+    for name, text in by_hand.items():
+        (store.directory / name).write_text(text)
+    index = store.directory / "MEMORY.md"
+    index.write_text(index.read_text() + "- [Later](later.md) — to be written\n")
+    repair(store, look_over(store, time.time())[1])
+    assert {name: (store.directory / name).read_text() for name in by_hand} == by_hand
+    assert "(later.md)" in index.read_text()
+    found, steps = look_over(store, time.time())
+    assert {"later.md", "frame.md"} <= {one.path for one in found.faults if one.kind == "junk"}
+    assert not [step for step in steps if step.action == "delete"]
 
 
 def test_a_step_that_fails_is_named_and_the_others_go_on(store: FileStore) -> None:

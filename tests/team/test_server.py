@@ -6,6 +6,8 @@ import itertools
 import json
 import socket
 import sqlite3
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -533,3 +535,26 @@ def test_a_database_of_an_earlier_version_is_brought_up_to_date_with_all_that_it
         assert [*new.hashes("acme", "acme/shop")[1]] == ["a.md", "b.md"]
         with pytest.raises(module.TooMany):
             new.write(ana, "acme/shop", {"c.md": FACT}, etag)
+
+
+IMPATIENT = """
+import signal, sys
+from lamina.cli.main import main
+from lamina.team import serving
+
+def note(said):
+    print(signal.getsignal(signal.SIGINT) is signal.default_int_handler, flush=True)
+    signal.raise_signal(signal.SIGINT)
+
+serving.note = note
+sys.exit(main(["team", "serve", "--db", sys.argv[1], "--port", "0"]))
+"""
+
+
+@pytest.mark.spec("T2")
+def test_whoever_reads_the_address_may_stop_the_server_at_once(tmp_path: Path) -> None:
+    """In a process of its own: a worker of the tests need not run them where signals arrive."""
+    pytest.importorskip("lamina.team.server", reason="the server needs lamina[team]")
+    words = [sys.executable, "-c", IMPATIENT, f"sqlite://{tmp_path}/team.db"]
+    ran = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
+    assert (ran.returncode, ran.stdout, ran.stderr) == (0, "False\n", ""), "it was heard"

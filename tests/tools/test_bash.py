@@ -235,6 +235,67 @@ def test_an_address_with_a_password_is_a_key_but_for_this_machine_and_proxies() 
 
 
 @pytest.mark.spec("F7")
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("WEBHOOK_PORT", "8080"),
+        ("WEBHOOK_HOST", "hooks.corp.example"),
+        ("WEBHOOK_HOST", "example.com"),
+        ("WEBHOOK_HOST", "localhost:9000"),
+        ("KEY_SERVER", "10.0.0.12"),
+        ("WEBHOOK_HOST", "[::1]:8080"),
+        ("TOKEN_TTL", "604800"),
+        ("TOKEN_LIFETIME", "15m"),
+        ("COOKIE_SECURE", "true"),
+        ("JWT_VERIFY", "off"),
+        ("WEBHOOK_URL", "https://hooks.corp.example:8443/incoming/builds"),
+        ("TOKEN_URL", "https://login.corp.example/oauth2/v1/token/"),
+        ("DATABASE_DSN", "postgres://localhost:5432/shop"),
+        ("DATABASE_URL", "postgres://db.corp.example:5432/shop"),
+        ("REDIS_HOST", "cache-2.eu-west-1.corp.example"),
+        ("PUBLIC_KEY_SERVER", "keys.openpgp.org"),
+        ("EMPTY_TOKEN", ""),
+        ("EMPTY_PASSWORD", ""),
+    ],
+)
+def test_a_value_that_can_be_no_secret_reaches_commands(name: str, value: str) -> None:
+    assert for_commands({name: value}) == {name: value}
+
+
+@pytest.mark.spec("F7")
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("DB_PASSWORD", "12345"),
+        ("DB_PASSWORD_PROD", "12345"),
+        ("DB_PASSWORD_TEST", "true"),
+        ("PASS", "dragon.fire"),
+        ("SMTP_PASS_2", "dragon.fire"),
+        ("JWT_SECRET", "localhost"),
+        ("SECRET_HOST_KEY", "abc.def"),
+        ("STRIPE_KEY", "4711"),
+        ("DOOR_TOKEN", "localhost"),
+        ("API_KEY_LIVE", "9f8e7d6c5b4a39281706"),
+        ("API_KEY_LIVE", "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.abcDEF"),
+        ("GITHUB_TOKEN_2", "ghp_0123456789abcdefABCDEF0123456789abcd"),
+        ("TELEGRAM_TOKEN_BOT", "110201543:AAHdqTcvCH1vGWJxfSeofSAs0K5PALDsaw"),
+        ("WEBHOOK_URL", "https://hooks.slack.com/services/T01AB2CD3/B01AB2CD3/x1Y2z3A4b5C6"),
+        ("WEBHOOK_URL", "https://hooks.zapier.com/hooks/catch/1234567/abcdef/"),
+        ("WEBHOOK_URL", "https://discord.com/api/webhooks/123456789012345678/Abc-xyz"),
+        ("WEBHOOK_URL", "https://eo1a2b3c4d5e6f.m.pipedream.net"),
+        ("WEBHOOK_URL", "https://hooks.corp.example/qwkjzpxvtr"),
+        ("WEBHOOK_URL", "https://hooks.corp.example/in?key=abc"),
+        ("SENTRY_DSN", "https://0a1b2c3d@o12.ingest.sentry.io/34"),
+        ("DATABASE_DSN", "app:Fig-Leaf7@tcp(db.corp.example:3306)/shop"),
+        ("DATABASE_URL", "postgres://app:Fig-Leaf7@db.corp.example/shop"),
+        ("SSH_PRIVATE_KEY", "/home/anna/.ssh/id_ed25519"),
+    ],
+)
+def test_a_value_that_may_be_a_secret_does_not(name: str, value: str) -> None:
+    assert for_commands({name: value}) == {}
+
+
+@pytest.mark.spec("F7")
 def test_listed_variables_are_passed_on_but_never_the_agents_own_keys() -> None:
     given = dict.fromkeys(
         [*KEYS.split(), "OPENAI_API_KEY", "ANTHROPIC_API_KEY", "LAMINA_HOME"], "x"

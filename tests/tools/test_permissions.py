@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import anyio
@@ -318,3 +319,114 @@ def test_any_text_is_taken_apart_or_called_unclear(text: str) -> None:
         assert parts.commands
         assert all(command.strip() for command in parts.commands)
     rough_parts(text)
+
+
+# ---- reading with nobody there to ask
+
+
+@pytest.fixture
+def alone(bench: Bench) -> Bench:
+    """A project beside something private, with links out of it."""
+    private = bench.root / "private"
+    private.mkdir()
+    (private / "key.txt").write_text("CANARY")
+    (bench.project / "mine.txt").write_text("mine CANARY")
+    (bench.project / "folder").symlink_to(private)
+    (bench.project / "file.txt").symlink_to(private / "key.txt")
+    bench.context.attended = False
+    bench.context.permit = make_permit(
+        PermissionRules.of(), ask=None, interactive=False, sandboxed=True
+    )
+    return bench
+
+
+OUTSIDE = (
+    ("Read", {"file_path": "{root}/private/key.txt"}),
+    ("Read", {"file_path": "../private/key.txt"}),
+    ("Read", {"file_path": "sub/../../private/key.txt"}),
+    ("Read", {"file_path": "file.txt"}),
+    ("Read", {"file_path": "folder/key.txt"}),
+    ("Read", {"file_path": "~/private/key.txt"}),
+    ("Read", {"file_path": "{root}/private/missing.txt"}),
+    ("Read", {"file_path": "{root}/project-twin/key.txt"}),
+    ("Grep", {"pattern": "CANARY", "path": "{root}", "output_mode": "content"}),
+    ("Grep", {"pattern": "CANARY", "path": ".."}),
+    ("Grep", {"pattern": "CANARY", "path": "folder"}),
+    ("Grep", {"pattern": "CANARY", "path": "file.txt", "output_mode": "content"}),
+    ("Grep", {"pattern": "CANARY", "path": "/"}),
+    ("Glob", {"pattern": "**/key.txt", "path": "{root}"}),
+    ("Glob", {"pattern": "{root}/private/*"}),
+    ("Glob", {"pattern": "../**/key.txt"}),
+    ("Glob", {"pattern": "~/private/*"}),
+    ("Glob", {"pattern": "*", "path": "folder"}),
+)
+
+
+@pytest.mark.parametrize(("tool", "given"), OUTSIDE)
+async def test_alone_nothing_outside_the_project_is_read(
+    alone: Bench, monkeypatch: pytest.MonkeyPatch, tool: str, given: dict[str, str]
+) -> None:
+    monkeypatch.setenv("HOME", str(alone.root))
+    given = {key: value.replace("{root}", str(alone.root)) for key, value in given.items()}
+    said = await alone.error(tool, **given)
+    assert "CANARY" not in said
+    assert "nobody is here to ask" in said
+    assert "permissions.allow" in said
+    assert "sandbox.unattended_reach" in said
+
+
+@pytest.mark.parametrize(
+    ("tool", "given"),
+    [("Read", {"file_path": "{root}/private/key.txt"}), ("Glob", {"pattern": "{root}/private/*"})],
+)
+async def test_the_user_may_let_it_read_elsewhere(
+    alone: Bench, tool: str, given: dict[str, str]
+) -> None:
+    given = {key: value.replace("{root}", str(alone.root)) for key, value in given.items()}
+    rule = f"{tool}({alone.root}/private)"
+    allowed = await decide(alone, tool, allow=(rule,), **given)
+    assert allowed.allow
+    alone.context.reach = True
+    assert (await alone.text(tool, **given)).count("key.txt") + 1
+
+
+async def test_alone_a_search_from_the_project_follows_no_link_out_of_it(alone: Bench) -> None:
+    said = await alone.text("Grep", pattern="CANARY", output_mode="content")
+    assert said == "mine.txt:1:mine CANARY"
+    assert await alone.text("Glob", pattern="**/*.txt") == "mine.txt"
+
+
+async def test_alone_what_a_session_needs_is_read(alone: Bench) -> None:
+    places = [alone.root / "memory", alone.root / "sessions"]
+    for place in places:
+        place.mkdir()
+        (place / "kept.txt").write_text("kept")
+    alone.context.reads = places
+    for place in (*places, alone.project):
+        assert "kept" in await alone.text("Read", file_path=str(places[0] / "kept.txt"))
+        assert "txt" in await alone.text("Glob", pattern="*", path=str(place))
+    assert await alone.text("Read", file_path="/etc/passwd")
+    assert await alone.text("Glob", pattern="*.conf", path="/etc")
+
+
+async def test_a_person_at_work_is_not_held_back(alone: Bench) -> None:
+    alone.context.attended = True
+    assert "CANARY" in await alone.text("Read", file_path=str(alone.root / "private" / "key.txt"))
+
+
+@pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="no such files here")
+@pytest.mark.parametrize(
+    ("tool", "given"),
+    [
+        ("Read", {"file_path": "/proc/self/environ"}),
+        ("Grep", {"pattern": "PATH", "path": "/proc/self/environ"}),
+        ("Grep", {"pattern": "PATH", "path": "/proc"}),
+        ("Glob", {"pattern": "/proc/*/environ"}),
+    ],
+)
+async def test_what_processes_hold_is_no_file(
+    alone: Bench, tool: str, given: dict[str, str]
+) -> None:
+    for attended in (False, True):
+        alone.context.attended = attended
+        assert "window into the system" in await alone.error(tool, **given)

@@ -495,3 +495,67 @@ def test_a_write_tells_what_is_on_disk(place: Place) -> None:
     assert lines != len(text.splitlines())
     assert f"({lines} lines)" in told
     assert "in the user's own words: “I never want force pushes on main”" in told
+
+
+@pytest.mark.spec("L5.9")
+@pytest.mark.parametrize("kind", ["project", "user"])
+@pytest.mark.parametrize("way", ["Remember", "Write"])
+def test_a_change_of_how_far_lines_are_indented_is_saved(place: Place, kind: str, way: str) -> None:
+    lines = ["- The kiosk sells tickets.", "- The ferry leaves from pier 9.", "- Dogs pay half."]
+    body = "\n".join(lines)
+    file = put(place, f"{kind}_harbour.md", "The harbour", f"{body}\n", type=kind)
+    new = "\n".join([lines[0], *(f"  {one}" for one in lines[1:])])
+    read = use("Read", file_path=str(file))
+    call = remember(content=new, name=f"{kind} harbour", description="The harbour", type=kind)
+    call["tool_use"][0]["input"]["file"] = file.name
+    if way == "Write":
+        text = file.read_text().replace(body, new)
+        call = use("Write", file_path=str(file), content=text)
+    words = f"Indent the last two below the first, please:\n{new}"
+    told, _ = ask(place, (words, [read, call, "ok"]))
+    if kind == "user":  # below another line their words may mean something else
+        assert "waits in the inbox" in told
+    else:
+        assert new in file.read_text(), told
+
+
+@pytest.mark.spec("L5.9")
+def test_how_far_the_first_line_is_indented_is_saved_too(place: Place) -> None:
+    file = put(
+        place, "project_x.md", "The harbour", "The ferry leaves from pier 9.\nDogs pay half.\n"
+    )
+    new = "    The ferry leaves from pier 9.\n    Dogs pay half."
+    call = remember(content=new, name="project x", description="The harbour", type="project")
+    call["tool_use"][0]["input"]["file"] = file.name
+    told, _ = ask(place, ("Show it as code, please.", [call, "ok"]))
+    assert new in file.read_text(), told
+
+
+@pytest.mark.spec("L5.6")
+@pytest.mark.parametrize("file", ["MEMORY.md", "team/MEMORY.md"])
+@pytest.mark.parametrize("there", [True, False])
+def test_no_memory_takes_the_place_of_an_index(place: Place, file: str, there: bool) -> None:
+    index = directory(place) / file
+    if there:
+        put(place, file.replace("MEMORY", "project_crane"), "The crane is blue")
+        index.write_text("- [crane](project_crane.md) — The crane is blue\n")
+    before = index.read_bytes() if there else None
+    words = "Remember that I prefer tabs over spaces in Python files."
+    told, _ = ask(place, (words, [remember(file=file), "ok"]))
+    assert "lists the memories and is none itself" in told
+    assert (index.read_bytes() if index.exists() else None) == before
+
+
+@pytest.mark.spec("L5.6")
+def test_the_answer_to_one_invention_bears_out_no_other(place: Place) -> None:
+    """Both wait: a digit of the first one's id in the inbox is not where the second came from."""
+    first = remember(content="The mayor sold the pier.", description="The mayor", type="project")
+    texts = [f"Commit {n}a{n}e{n} by Anna moved the parser." for n in range(10)]
+    more = [
+        remember(content=text, name=f"history {at}", description=text[:-1], type="project")
+        for at, text in enumerate(texts)
+    ]
+    together = {"tool_use": [one["tool_use"][0] for one in (first, *more)]}
+    _, session = ask(place, ("hello, how are you today?", [together, "ok"]))
+    answers = [e for e in kinds(session, "message") if e.get("tool") == "Remember"]
+    assert [one["meta"]["decision"] for one in answers] == ["inbox"] * 11

@@ -64,6 +64,7 @@ def agent_state(agents: Agents, agent: Agent, caller: State, project: Path) -> S
     if agent.tree is not None:
         tools.writes, tools.reads = agent.tree.writes, [*tools.reads, agent.tree.git]
     if agent.memory is not None:
+        tools.reads = [*tools.reads, agent.memory.directory]
         store = agent.memory.open(caller.config, caller.emit, lambda: heard_by(ledger))
         others = [tool for tool in toolbox if tool.spec.name != "Remember"]
         mine = AgentRemember(agent.memory, store, deps.session_id)

@@ -12,6 +12,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import anyio
 
@@ -27,6 +28,9 @@ from lamina.ledger.log import read
 from lamina.ledger.places import find_project_folder
 from lamina.ports import Letter, Presence
 from lamina.tools.registry import builtin_tools
+
+if TYPE_CHECKING:
+    from anyio.abc import TaskStatus
 
 EXAMPLES = """
 lamina agents list                       those of the last session, and who else you can message
@@ -238,13 +242,14 @@ async def _serve(args: argparse.Namespace, config: Config, session_id: str | Non
         if args.agent not in teammate.open_at or not isinstance(teammate, Teammate):
             raise UsageError(said[-1] if said else f"{args.agent} can't be reached.")
 
-        async def watch() -> None:
+        async def watch(*, task_status: TaskStatus[None]) -> None:
             with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+                task_status.started()  # whoever reads where it listens may stop it at once
                 async for _ in signals:
                     teammate.end()
 
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(watch)
+            await tasks.start(watch)
             roads = ", ".join(teammate.open_at)
             note(f"{args.agent} ({args.type}) is listening at {roads}. Ctrl-C stops it.")
             await teammate.serve()

@@ -12,6 +12,7 @@ import os
 import secrets
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -19,9 +20,16 @@ from typing import Any
 from lamina.cli.options import add_verb, command, flag, hint
 from lamina.cli.terminal import harmless, note, out_decisions, out_json, out_result, plural
 from lamina.config import Config
-from lamina.errors import GateRefused, InboxFull, LaminaError, SaidAlready, UsageError
+from lamina.errors import (
+    GateRefused,
+    InboxFull,
+    LaminaError,
+    MemoryStoreError,
+    SaidAlready,
+    UsageError,
+)
 from lamina.machine import failing_as
-from lamina.memories import MEMORY_TYPES, QUOTED, MemoryType, Proposal
+from lamina.memories import MEMORY_TYPES, QUOTED, MemoryType, Outcome, Proposal
 from lamina.messages import as_list, as_object
 from lamina.ports import MemoryStore
 
@@ -63,6 +71,7 @@ class Found:
     name: str = ""
     description: str = ""
     path: str = ""  # what its file is called there, which others link to
+    file: bytes | None = None  # all of that file, if it holds this memory alone
 
 
 def take_over(args: argparse.Namespace, config: Config, store: MemoryStore) -> None:
@@ -120,12 +129,12 @@ def _take(
 
     names = (one for one in free_names(proposal.path, proposal.body) if not other(one))
     proposal = replace(proposal, path=next(names, proposal.path))
-    path, decision, reason = _outcome(args, store, proposal)
+    path, decision, reason = _outcome(args, store, proposal, one.file)
     return {"from": one.where, "path": path, "decision": decision, "reason": reason}
 
 
 def _outcome(
-    args: argparse.Namespace, store: MemoryStore, proposal: Proposal
+    args: argparse.Namespace, store: MemoryStore, proposal: Proposal, file: bytes | None
 ) -> tuple[str, str, str]:
     """(path, accept | inbox | same | refuse, why)."""
     try:
@@ -134,13 +143,35 @@ def _outcome(
         if args.dry_run:
             verdict = store.judge(proposal, store.content(proposal.path), None)
             return proposal.path, verdict.decision, verdict.reason or proposal.description
-        outcome = store.remember(proposal)
+        outcome = _keep(store, proposal, file)
     except SaidAlready as said:
         return said.path, "same", "it is remembered already"
     except (GateRefused, InboxFull) as error:
         return proposal.path, "refuse", str(error)
     decision = outcome.decision if outcome.changed or outcome.decision == "inbox" else "same"
     return outcome.path, decision, outcome.reason or proposal.description
+
+
+def _keep(store: MemoryStore, proposal: Proposal, file: bytes | None) -> Outcome:
+    """A whole file keeps its bytes: line ends, letters of another encoding, keys that others read."""
+    from lamina.memory import edit_topic
+
+    if file is not None and store.content(proposal.path, 1) is None:
+        with suppress(GateRefused, MemoryStoreError):  # perhaps only for its keys
+            return store.write_file(
+                proposal.path,
+                edit_topic(
+                    file,
+                    name=proposal.name,
+                    description=proposal.description,
+                    type=proposal.type,
+                ),
+                writer=proposal.writer,
+                base=None,
+                reason=proposal.reason,
+                pointer=True,
+            )
+    return store.remember(proposal)
 
 
 def _same(store: MemoryStore, proposal: Proposal) -> str:
@@ -225,14 +256,19 @@ def _in_folder(folder: Path) -> Iterator[Found]:
 
     for file in sorted(folder.rglob("*")):
         if file.suffix in _TEXTS and file.is_file() and file.name != _INDEX:
-            memory = read_topic(file.name, _content(file))
+            if not file.resolve().is_relative_to(folder.resolve()):  # into the user's own, perhaps
+                note(f"{harmless(str(file))} is a link out of the folder: it is left out.")
+                continue
+            content = _content(file)
+            memory = read_topic(file.name, content)
             if memory.quoted:
                 _left_out(str(file.relative_to(folder)))
             elif memory.body.strip():
                 path = file.relative_to(folder).as_posix()
                 # A title that was only made from the file's name would make a worse one.
                 title = "" if memory.name == file.stem else memory.name
-                yield Found(path, memory.body, memory.type, title, memory.description, path)
+                head = memory.type, title, memory.description
+                yield Found(path, memory.body, *head, path, content)
 
 
 def _left_out(path: str) -> None:

@@ -259,9 +259,9 @@ _SAFETY = (
             "What shell commands may write: anything, the project and temporary files, or nothing.",
             choices=("full", "workspace", "read-only")),
     Setting("sandbox.network", True, "Shell commands of the main agent may use the network.", "switch off"),
-    Setting("sandbox.unattended_reach", False, "With nobody there to ask, shell commands may use the network, read "
-            "outside the project and the system, and change what runs or steers later: git hooks, instruction files, "
-            "start-up files."),
+    Setting("sandbox.unattended_reach", False, "With nobody there to ask, shell commands may use the network, they and "
+            "Read, Grep and Glob may read outside the project and the system, and commands may change what runs or "
+            "steers later: git hooks, instruction files, start-up files."),
     Setting("bash.timeout", 120.0, "Seconds after which a shell command is stopped, unless the call says otherwise.",
             "set", least=1, most=86_400),
     Setting("bash.environment", [], "Variables that shell commands get although their names look like keys of other "

@@ -12,7 +12,6 @@ import hmac
 import secrets
 import socket
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,7 @@ from lamina.config import Config
 from lamina.errors import LaminaError, UsageError, installing
 from lamina.integrations.mcp_calls import Calls
 from lamina.integrations.mcp_stdio import INSTRUCTIONS, TOOLS, unknown_tool, why_wrong
-from lamina.machine import private_folder, write_private
+from lamina.machine import private_folder, serve_until_told, write_private
 from lamina.messages import as_object
 
 TOKEN = "mcp-token"  # noqa: S105 - the name of the file that holds it
@@ -45,10 +44,13 @@ def serve(config: Config, port: int) -> int:
             raise LaminaError(f"Can't listen on port {port}: {error}.") from error
         url = f"http://127.0.0.1:{listening.getsockname()[1]}/mcp"
         header = f'"Authorization: Bearer $(cat {config.own_home / TOKEN})"'
-        with suppress(KeyboardInterrupt):  # uvicorn passes on what ended it
+
+        def say() -> None:
             note(f"Serving {url}; the token is in {config.own_home / TOKEN}. In Claude Code:")
             note(f"claude mcp add --transport http lamina {url} --header {header}")
-            uvicorn.Server(uvicorn.Config(app, log_level="warning")).run(sockets=[listening])
+
+        server = uvicorn.Server(uvicorn.Config(app, log_level="warning"))
+        serve_until_told(server, listening, say)
     return 0
 
 

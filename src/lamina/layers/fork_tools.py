@@ -1,8 +1,8 @@
 """What a background fork may do: one permission function, and tools that stand in for the parent's.
 
-Layers 5 and 6 share it. Reading goes as far as the user's rules let it, nobody is ever asked; a
-shell runs read-only and without network, or not at all; Write and Edit reach one directory, through
-whatever function keeps it. Everything else is refused at run time, and the refusal is booked.
+Layers 5 and 6 share it. Reading goes as far as it does with nobody there to ask; a shell runs
+read-only and without network, or not at all; Write and Edit reach one directory, through whatever
+function keeps it. Everything else is refused at run time, and the refusal is booked.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -56,7 +56,8 @@ def permit_for(state: State, root: Path, why_not: WhyNot, *, unread: Path | None
         if reads is not None and unread is not None and reads(input, unread):
             return Decision(allow=False, reason=_SEARCHED)
         if spec.name in (*READING, "Bash") and state.deps.unattended is not None:
-            return await state.deps.unattended(spec, input, _shut(context))
+            own = [real, *([unread] if unread is not None else [])]
+            return await state.deps.unattended(spec, input, _shut(context, own))
         return Decision(allow=False, reason="background work may only read, and write memory.")
 
     return permit
@@ -95,8 +96,9 @@ def _names(input: Json, folder: Path) -> bool:  # noqa: A002
     )
 
 
-def _shut(context: ToolContext) -> ToolContext:
-    return replace(context, sandbox="read-only", network=False, attended=False)
+def _shut(context: ToolContext, also: Sequence[Path] = ()) -> ToolContext:
+    reads = [*context.reads, *also]
+    return replace(context, sandbox="read-only", network=False, attended=False, reads=reads)
 
 
 class _StandIn:

@@ -72,7 +72,7 @@ def look_over(
         secret_rules=store.secret_rules,
         others=[*store.unreadable(), *store.stamps().keys() - {one.path for one in memories}],
     )
-    return found, plan_fixes(memories, found)
+    return found, plan_fixes(memories, found, store.by_hand)
 
 
 def _heard_in(store: MemoryStore) -> tuple[list[_Heard], dict[str, str]]:
@@ -234,8 +234,11 @@ def _audit(
     return Audit(len(memories), tuple(faults))
 
 
-def plan_fixes(memories: Sequence[Memory], found: Audit) -> tuple[Step, ...]:
-    """What can be repaired without a reader: nothing that holds words of its own is ever deleted."""
+def plan_fixes(
+    memories: Sequence[Memory], found: Audit, by_hand: Callable[[str], bool] = lambda _: False
+) -> tuple[Step, ...]:
+    """What can be repaired without a reader: nothing that holds words of its own is ever deleted, nor
+    a file that a person made or changed: an empty one may be waiting for its words."""
     by_path = {memory.path: memory for memory in memories}
     steps: list[Step] = []
     gone: set[str] = set()
@@ -246,6 +249,8 @@ def plan_fixes(memories: Sequence[Memory], found: Audit) -> tuple[Step, ...]:
         if fault.kind in ("junk", "duplicate") and memory and fault.path not in gone:
             if fault.other in gone:
                 continue  # one of the two must stay
+            if by_hand(fault.path):
+                continue
             gone.add(fault.path)
             steps.append(Step("delete", fault.path, fault.reason))
         elif fault.kind == "dangling":

@@ -95,6 +95,9 @@ class FileStore(JournalledFiles):
     def would_lose(self, memory: Memory) -> bool:
         return self.admission.would_lose(memory)
 
+    def by_hand(self, path: str) -> bool:
+        return self.admission.by_hand(path)
+
     # ---- writing
 
     def apply(self, changes: Sequence[Change], note: Note, *, first: Callable[[], object]) -> bool:

@@ -170,6 +170,8 @@ class JournalledFiles:
         replace: bool = False,
         pointer: bool = True,
     ) -> Outcome:
+        _demand_no_index(proposal.path)
+
         def content(current: bytes | None) -> bytes:
             return drafts.written(proposal, current, base, replace=replace)
 
@@ -193,9 +195,8 @@ class JournalledFiles:
             named = dataclasses.replace(proposal, path=existing.path if existing else path)
             if existing is not None:
                 pinned = proposal.writer != "user" and existing.path in self.pinned()
-                going_on = (
-                    None if pinned else drafts.going_on(named, existing, self.admission.by_hand)
-                )
+                by_hand = self.admission.by_hand
+                going_on = None if pinned else drafts.going_on(named, existing, by_hand)
                 if going_on is None:
                     continue
                 named = going_on
@@ -210,9 +211,8 @@ class JournalledFiles:
     def _called(self, path: str) -> Memory | None:
         """The memory of this name, in upper or lower case; the gate says what is wrong with a name."""
         for spelled in (path, *self._known.but(path, None).spellings(path)):
-            with suppress(
-                MemoryStoreError
-            ):  # of one that is not there nobody asks for names like it
+            # Of one that is not there nobody asks for names like it.
+            with suppress(MemoryStoreError):
                 if self.files.stat(spelled) is not None:
                     return self.read(spelled)
         return None

@@ -236,14 +236,17 @@ def laid_out(before: str, after: str) -> str:
     old, new = before.split("\n"), after.split("\n")
     ours, theirs = ([at for at, one in enumerate(lines) if one.strip()] for lines in (old, new))
     keys = [fold(old[at]) for at in ours], [fold(new[at]) for at in theirs]
+    edits = [*opcodes(*keys)]
+    moved = _moved(old, new, ours, theirs, edits)
     laid: list[str] = []
     added = False
-    for tag, start, end, first, last in opcodes(*keys):
+    for tag, start, end, first, last in edits:
         if tag == "equal":
             for count, at in enumerate(ours[start:end]):
-                blank, wanted = _blank_above(old, at), _blank_above(new, theirs[first + count])
+                stays = theirs[first + count]
+                blank, wanted = _blank_above(old, at), _blank_above(new, stays)
                 laid += wanted if added and not count and not blank else blank
-                laid.append(old[at])
+                laid.append(_margin(new[stays]) + old[at].lstrip() if stays in moved else old[at])
         elif tag == "replace":  # the new lines stand where the old ones did
             laid += _blank_above(old, ours[start]) or _blank_above(new, theirs[first])
             laid += new[theirs[first] : theirs[last - 1] + 1]
@@ -275,6 +278,49 @@ def opcodes(old: Sequence[str], new: Sequence[str]) -> Iterator[tuple[str, int, 
             yield tag, start, end, first, last
         if block[2]:
             yield "equal", end, end + block[2], last, last + block[2]
+
+
+_NOTHING = -1  # what a line at the margin is indented under
+
+
+def _moved(
+    old: Sequence[str],
+    new: Sequence[str],
+    ours: Sequence[int],
+    theirs: Sequence[int],
+    edits: Sequence[tuple[str, int, int, int, int]],
+) -> set[int]:
+    """The new lines that are indented otherwise because that is what was wanted: they stand below
+    another line now, or nothing else was changed. Else it is only how somebody copied them."""
+    stood = {
+        theirs[first + count]: ours[start + count]
+        for tag, start, end, first, _ in edits
+        if tag == "equal"
+        for count in range(end - start)
+    }
+    changed = {at for at, was in stood.items() if _margin(new[at]) != _margin(old[was])}
+    if all(tag == "equal" for tag, *_ in edits) or not changed:
+        return changed
+    above, over = _parents(old, ours), _parents(new, theirs)
+    stood[_NOTHING] = _NOTHING
+    return {at for at in changed if stood.get(over[at]) != above[stood[at]]}
+
+
+def _parents(lines: Sequence[str], filled: Sequence[int]) -> dict[int, int]:
+    """For each line the one that it is indented under."""
+    found: dict[int, int] = {}
+    open_: list[tuple[int, int]] = []
+    for at in filled:
+        width = len(_margin(lines[at]).expandtabs(4))
+        while open_ and open_[-1][0] >= width:
+            open_.pop()
+        found[at] = open_[-1][1] if open_ else _NOTHING
+        open_.append((width, at))
+    return found
+
+
+def _margin(line: str) -> str:
+    return line[: len(line) - len(line.lstrip())]
 
 
 def _blank_above(lines: Sequence[str], at: int) -> list[str]:

@@ -80,7 +80,8 @@ _SAID = (
     rf"|,[ \t]{{0,3}}[\"']){_BREAK}(?:(?:bearer|token|apikey|basic)[ ])?"
     rf"|(?:[^\n.:;,=]{{0,40}}?(?:,?[ \t]))?(?:{_IS}))[\"'`“„«「『]{{0,2}}"
 )
-_VALUE = r"([A-Za-z0-9!#%&*+,./:;=?@^_~$()-]{6,200})"
+# With the letters of Latin scripts: a person thinks of a password in their own language.
+_VALUE = r"([A-Za-z0-9À-ɏ!#%&*+,./:;=?@^_~$()-]{6,200})"
 _NAMED_KEYS = (
     "string", "jeton", "key", "schlüssel", "secret", "token", "credential", "_auth", "authorization", "code",
     "密钥", "密鑰", "令牌", "salt", "clé", "clave", "chave", "chiave", "キー", "秘密鍵", "トークン",
@@ -106,7 +107,7 @@ _ANYTHING = (
 # Names of what is drawn too and no secret.
 _PUBLIC = (
     r"(?i)^[\w-]*(?:signature|hash|sum|sha|md5|digest|id|etag|integrity|commit|rev|nonce|cursor"
-    r"|version|src|href|url|data|path|file|branch|func|class|slug|anchor|name|public_?key|fingerprint)s?\W"
+    r"|version|src|href|url|data|path|file|branch|func|class|slug|anchor|name|public_?key|fingerprint)s?\d*\W"
 )
 # How passwords are kept, not one.
 _ALGORITHM = r"(?i)[ ](?:argon2|[bs]crypt|pbkdf2|jwt|[hr]s\d|oauth|sha-?\d|md5)\S*$"
@@ -123,7 +124,7 @@ _FLAG = (
     r"|\b(?:docker|podman|helm|oc)\b[^\n|;]{0,40}?\blogin\b[^\n|;]{0,80}? -p[ =]|\bredis-cli\b[^\n|;]{0,80}? -a "
     r"|\b(?:env|arg|setx|setenv) \w*(?:pass(?:word|wd)?|pwd|secret|token|key) |\buser(?:name)?[ :]{1,2}\S{2,40} pass "
     r"|\bcurl\b[^\n|;]{0,200}? (?:-u|--user)[ =][\"']?[\w.@+-]{1,60}:"
-    rf"|(?:{_PASSWORDS}) (?:(?:to|auf|in|a|en) )?[„“«]?"
+    rf"|(?:^|[^/])(?:{_PASSWORDS}) (?:(?:to|auf|in|a|en) )?[„“«]?"  # no path: /etc/passwd
     r"|\b(?:log-?ins?|credentials|zugang|identifiants|acceso)[^\n/:]{0,30}"
     r"(?:[:：]|\b(?:are|sind|lauten?t?|son)\b)[ ]?[\w.@+-]{2,60} / )"
     r"[\"'`]?"

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import argparse
 import socket
-from contextlib import closing, suppress
+from contextlib import closing
 from dataclasses import asdict
 from typing import Any
 
 from lamina.cli.options import add_verb, begin_group, count, flag, port
 from lamina.cli.terminal import moment, note, out, out_json, out_result, table
 from lamina.errors import UsageError, installing
+from lamina.machine import serve_until_told
 from lamina.team.database import Database
 from lamina.team.entries import is_name, is_repository
 
@@ -59,10 +60,12 @@ def _serve(args: argparse.Namespace) -> None:
         ) from error
     with closing(Database(args.db)) as database, _listening(args.host, args.port) as listening:
         host, port = listening.getsockname()[:2]
-        with suppress(KeyboardInterrupt):  # uvicorn passes on what ended it
+
+        def say() -> None:
             if not args.quiet:
                 note(f"Serving on http://{host}:{port}. Put TLS in front of it; Ctrl-C stops it.")
-            make_server(database, requests_a_minute=args.rate).run(sockets=[listening])
+
+        serve_until_told(make_server(database, requests_a_minute=args.rate), listening, say)
 
 
 def _listening(host: str, port: int) -> socket.socket:

@@ -357,7 +357,7 @@ def _only_names(title: str, body: str) -> bool:
 # ---- of files, and of texts that took the place of others
 
 _NAMED_FILE = re.compile(r"`([\w.-]+(?:/[\w.-]+)+\.\w+)`")
-_SUPERSEDES = re.compile(r"(?i)\b(?:supersedes|replaces|ersetzt)\W+(?!durch)([\w./-]+)")
+_SUPERSEDES = re.compile(r"(?i)\b(?:supersedes|replaces|ersetzt)\W+(?!durch|\W)")
 _SUPERSEDED, _FILE = Listed("audit.superseded_by"), re.compile(r"[\w./-]*\w")
 _ANYWHERE, _TO_COME = Listed("audit.anywhere"), Listed("audit.to_come")
 
@@ -380,8 +380,21 @@ def superseding(body: str) -> tuple[tuple[str, ...], str]:
     if not any(word in folded for word in _REPLACING):
         return (), ""
     found = _SUPERSEDED.search(body)
-    name = _FILE.match(body, found.end()) if found else None
-    return tuple(_SUPERSEDES.findall(body)), name[0] if name else ""
+    replaced = (_named_at(body, one.end()) for one in _SUPERSEDES.finditer(body))
+    return tuple(filter(None, replaced)), _named_at(body, found.end()) if found else ""
+
+
+def _named_at(text: str, at: int) -> str:
+    """The file that is named here, or to which the link leads that begins here."""
+    before, line = text[max(0, at - 4) : at], text[at : at + 500].partition("\n")[0]
+    if "[[" in before:
+        line = line.partition("]")[0].partition("|")[0]
+        return line.partition("#")[0].strip()
+    target = line.partition("](")[2].partition(")")[0].strip(" <") if "[" in before else ""
+    if target:
+        return target.partition(" ")[0].partition("#")[0].removeprefix("./").rstrip(">")
+    found = _FILE.match(line)
+    return found[0] if found else ""
 
 
 _REPLACING = ("supersede", "replace", "ersetzt", "remplac", "substituíd")

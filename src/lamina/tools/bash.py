@@ -29,7 +29,7 @@ from lamina.machine import failing_as, private_folder
 from lamina.messages import Json
 from lamina.ports import ToolContext, ToolOutcome, ToolSpec
 from lamina.tools import takes
-from lamina.tools.permissions import holds_what_steers, named_to_steer
+from lamina.tools.permissions import alone, holds_what_steers, named_to_steer
 from lamina.tools.process import Command, Finished, run_command
 from lamina.tools.sandbox import sandbox_for
 
@@ -71,7 +71,7 @@ class Bash:
             _prepare, text, float(input.get("timeout") or self._seconds), context
         )
         # Where nothing can be written, what changes meanwhile is somebody else's work.
-        watched = not context.attended and not context.reach and context.sandbox != "read-only"
+        watched = alone(context) and context.sandbox != "read-only"
         places, kept, back = (context.project, context.writes), None, list[str]()
         with anyio.CancelScope(shield=True):  # what is begun is ended
             kept = await anyio.to_thread.run_sync(Steering.of, *places) if watched else None
@@ -106,7 +106,7 @@ def _prepare(text: str, timeout: float, context: ToolContext) -> Command:
     env.setdefault("PATH", os.defpath)
     env.update(TMPDIR=str(private_tmp), PAGER="cat", GIT_PAGER="cat", GIT_TERMINAL_PROMPT="0")
     env.update(TERM="dumb", PWD=str(context.cwd))
-    reads = None if context.attended or context.reach else context.reads
+    reads = context.reads if alone(context) else None
     if reads is not None:
         # Git gives up on a configuration that it may not read; what it writes there goes with the rest.
         env["GIT_CONFIG_GLOBAL"] = str(private_tmp / "gitconfig")

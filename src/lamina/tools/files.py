@@ -84,10 +84,7 @@ def complaints(path: Path, doing: str) -> Generator[None]:
 @contextlib.contextmanager
 def open_regular(place: Held) -> Generator[tuple[BinaryIO, os.stat_result]]:
     """A regular file for reading; anything else is refused before it is opened."""
-    if str(place.path).startswith(_KERNEL_FILES):
-        raise ToolError(
-            f"{place.path} is not a stored file but a window into the system. Use Bash."
-        )
+    require_stored(place.path)
     with complaints(place.path, "read"):
         place.check()
         mode = place.status.st_mode if place.status is not None else stat.S_IFREG
@@ -97,6 +94,12 @@ def open_regular(place: Held) -> Generator[tuple[BinaryIO, os.stat_result]]:
             raise ToolError(f"{place.path} is a device, pipe or socket, not a file.")
         with open(place.open(os.O_RDONLY), "rb") as file:
             yield file, os.fstat(file.fileno())
+
+
+def require_stored(path: Path) -> None:
+    """What a process holds, its environment too, is no file: what looks at it is confined in Bash."""
+    if f"{path}/".startswith(_KERNEL_FILES):
+        raise ToolError(f"{path} is not a stored file but a window into the system. Use Bash.")
 
 
 def load(place: Held) -> tuple[bytes, os.stat_result]:

@@ -5,6 +5,7 @@ keeps for itself. It reads directories and ignore files only, and follows no lin
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 import stat
@@ -59,6 +60,7 @@ class Glob:
     async def run(self, input: Json, context: ToolContext) -> ToolOutcome:  # noqa: A002
         ignored = bool(input.get("include_ignored"))
         with files.held(input.get("path") or str(context.cwd), context) as root:
+            files.require_stored(root.path)
             return await anyio.to_thread.run_sync(
                 _find, root, str(input["pattern"]), ignored, context
             )
@@ -81,7 +83,8 @@ def _find(root: Held, pattern: str, ignored: bool, context: ToolContext) -> Tool
             if not matches(whole, entry.name if by_name else below):
                 continue
             if withheld is None or not withheld.hides(path):
-                found.append((entry.stat(follow_symlinks=False).st_mtime_ns, path))
+                with contextlib.suppress(OSError):  # removed meanwhile
+                    found.append((entry.stat(follow_symlinks=False).st_mtime_ns, path))
     except OutOfTime:
         complete = False
     found.sort(key=lambda item: (-item[0], item[1]))

@@ -87,6 +87,7 @@ class Grep:
             raise ToolError(MISSING)
         query = {"output_mode": "files", "timeout": SECONDS, "head_limit": HEAD_LIMIT, **input}
         with files.held(input.get("path") or str(context.cwd), context) as root:
+            files.require_stored(root.path)
             place = _Place.of(root, context)
             await anyio.to_thread.run_sync(place.check)
             lines, complete = await _search(self._ripgrep, query, place)
@@ -222,7 +223,9 @@ def _literally(name: str) -> str:
 
 def _why(complaint: str, query: Json) -> str:
     lines = [line.strip() for line in complaint.splitlines() if line.strip()]
-    last = lines[-1].removeprefix("rg: ").removeprefix("error: ") if lines else "unknown trouble"
+    if not lines:  # of files it says nothing (--no-messages)
+        return "What is there could not be read."
+    last = lines[-1].removeprefix("rg: ").removeprefix("error: ")
     if "unrecognized file type" in complaint:
         return f"ripgrep has no file type {query.get('type')!r}. Use glob instead."
     if "error parsing glob" in complaint:

@@ -128,12 +128,16 @@ def _sentences(entries: Sequence[Json]) -> Iterator[tuple[str, str]]:
                 yield str(entry.get("uuid")), sentence
 
 
+_ANSWERS = ("Remember", "Forget")
+
+
 def echoed(
     claim: str, entries: Sequence[Json], session: str, *, most: int = _MOST_QUOTES
 ) -> list[Evidence]:
     """Texts that nobody here said, which the claim repeats, by words in a row or by a number, a path or
     a name: it is labelled by the worst of them. What the user typed as well is their own word, however
-    like a memory it sounds; the program's own reminders are nobody's source."""
+    like a memory it sounds; the program's own reminders are nobody's source, nor are its answers to
+    what was kept: the id of something that waits is in none of them a fact."""
     runs = {run for line in claim.splitlines() for run in wording.runs(line, _RUN)}
     tokens = wording.hard_tokens(claim)
     for _, sentence in _sentences(entries) if runs or tokens else ():
@@ -141,6 +145,8 @@ def echoed(
         tokens -= wording.hard_tokens(sentence)
     found: list[Evidence] = []
     for entry in reversed(entries) if runs or tokens else ():
+        if entry.get("tool") in _ANSWERS:
+            continue
         blocks = [block for block in blocks_of_entry(entry) if block[0] != "system"]
         for text in untyped_parts(blocks):
             repeats = not runs.isdisjoint(wording.runs(text, _RUN))

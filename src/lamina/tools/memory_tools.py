@@ -212,7 +212,8 @@ class Remember:
         """Save it, with what of the entries bears it out."""
         kind = cast("MemoryType", str(input["type"]))
         name, description = _line(input["name"]), _line(input["description"])
-        content = str(input["content"]).strip()
+        # How far the first line of a memory is indented may be what is to change.
+        content = str(input["content"]).strip("\r\n").rstrip()
         path = str(input.get("file") or "").strip() or file_name(kind, name, description)
         base = None
         with suppress(MemoryStoreError):  # of a name that can't be one, the gate says why
@@ -229,7 +230,7 @@ class Remember:
             name=name,
             description=description,
             type=kind,
-            body=f"{content}\n",
+            body=f"{content if base else content.lstrip()}\n",
             writer="agent",
             evidence=tuple(evidence),
             session=self.session,

@@ -25,6 +25,7 @@ from lamina.errors import SettingsError
 from lamina.messages import Json
 from lamina.ports import Ask, Decision, Permit, Question, ToolContext, ToolSpec
 from lamina.text.globs import left_below, literal_prefix, matches
+from lamina.tools.sandbox import readable_alone
 
 PATH_FIELDS: dict[str, str] = {
     **dict.fromkeys(("Read", "Write", "Edit"), "file_path"),
@@ -200,6 +201,8 @@ class _Permit:
         return self._default(call)
 
     def _default(self, call: _Call) -> tuple[Verdict, str]:
+        if call.path is not None and call.spec.read_only and alone(call.context):
+            return _unasked_read(call, call.path)
         if call.spec.read_only or call.tool in OWN_TOOLS:
             return "allow", "it changes nothing outside of the session."
         if self.ask is not None:
@@ -207,8 +210,8 @@ class _Permit:
         if call.path is not None:
             return _unasked_write(call, call.path)
         if call.command is not None:
-            if self.sandboxed and call.sandbox != "full":
-                return "allow", f"it runs in the {call.sandbox} sandbox."
+            if self.sandboxed and call.context.sandbox != "full":
+                return "allow", f"it runs in the {call.context.sandbox} sandbox."
             return "deny", "commands run without a sandbox here; a rule has to allow this one."
         if call.tool.startswith("mcp__"):
             return "deny", f"nobody is here to ask; a rule such as {call.tool} has to allow it."
@@ -229,6 +232,24 @@ class _Permit:
         return Decision(allow=True, reason="the user allowed it.")
 
 
+def alone(context: ToolContext) -> bool:
+    """Nobody is there to ask, and the user's settings allow no more for that."""
+    return not context.attended and not context.reach
+
+
+def _unasked_read(call: _Call, path: Path) -> tuple[Verdict, str]:
+    """A search follows no link below its beginning, so where it begins is all that matters."""
+    context = call.context
+    places = readable_alone(call.project, context.reads, context.env.get("PATH", os.defpath))
+    if any(path.is_relative_to(os.path.realpath(place)) for place in places):
+        return "allow", "it is in the project, the session, the memory or the system."
+    rule = f"{call.tool}({path})"
+    return "deny", (
+        f"{path} is outside the project, and nobody is here to ask. The user can allow it in their "
+        f"own settings: the rule {rule} in permissions.allow, or sandbox.unattended_reach."
+    )
+
+
 def _unasked_write(call: _Call, path: Path) -> tuple[Verdict, str]:
     if not path.is_relative_to(call.project):
         return "deny", f"{path} is outside the project, and nobody is here to ask."
@@ -245,7 +266,7 @@ class _Call:
     spec: ToolSpec
     input: Json
     project: Path
-    sandbox: str
+    context: ToolContext
     path: Path | None = None
     command: str | None = None
 
@@ -261,7 +282,7 @@ class _Call:
                 path = held.path  # resolving it again could lead elsewhere by now
             else:
                 path = Path(os.path.realpath(context.cwd / given))
-        return cls(spec, input, project, context.sandbox, path, command)
+        return cls(spec, input, project, context, path, command)
 
     @property
     def tool(self) -> str:

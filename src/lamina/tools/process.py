@@ -441,14 +441,16 @@ OWN_KEYS = frozenset({"ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "OPENAI_API_K
 OWN_PREFIX = "LAMINA_"
 
 # By the words of a name. Not TOKENS, which counts them (MAX_TOKENS), nor AUTH before another word
-# (SSH_AUTH_SOCK), nor PWD alone, which is a directory.
-_HOLDS_A_KEY = re.compile(
-    r"(?:^|_)(?:[A-Z0-9]*(?:TOKEN|SECRETS?|PASSWORD|PASSWD|PASSPHRASE|CREDENTIALS?|APIKEY)"
-    r"|(?:ACCESS|PRIVATE|SECRET)?KEYS?|PASS|PAT|JWT|BEARER|COOKIES?|DSN|WEBHOOK)(?:_|$)"
-    r"|(?:^|_)(?:PW|SK)$|^SERVICE_ACCOUNT"
-    r"|_(?:AUTH|PWD|CONNECTION_?STRING|AUTH_CONFIG|SERVICE_ACCOUNT(?:_JSON)?)$",
-    re.IGNORECASE,
-)
+# (SSH_AUTH_SOCK), nor PWD alone, which is a directory. What a person chose may be any text; what a
+# service issued is long and drawn, so that a value of another shape is none.
+_CHOSEN = ("SECRET", "SECRETS", "PASSWORD", "PASSWD", "PASSPHRASE", "CREDENTIAL", "CREDENTIALS")
+_CHOSEN_AT_THE_END = ("_PW", "_PWD", "_SERVICE_ACCOUNT", "_SERVICE_ACCOUNT_JSON")
+_ISSUED = ("TOKEN", "APIKEY", "ACCESSKEY", "PRIVATEKEY", "SECRETKEY", "ACCESSKEYS", "SECRETKEYS")
+_ISSUED_ALONE = {"KEY", "KEYS", "PAT", "JWT", "BEARER", "COOKIE", "COOKIES", "DSN", "WEBHOOK"}
+_ISSUED_AT_THE_END = ("_SK", "_AUTH", "_CONNECTION_STRING", "_CONNECTIONSTRING", "_AUTH_CONFIG")
+_SPELLED = re.compile(r"v?\d{1,6}[a-z]{0,2}|[a-z]{0,20}\d{0,3}", re.IGNORECASE)
+_DRAWN = re.compile(r"[b-df-hj-np-tv-xz]{5}", re.IGNORECASE)  # what nobody can speak
+_PLAIN = frozenset({"true", "false", "yes", "no", "on", "off", "localhost"})
 
 # An address with a password in it, but for those of this machine and of proxies, which commands need.
 _WITH_PASSWORD = re.compile(
@@ -469,5 +471,29 @@ def for_commands(environ: Mapping[str, str], passed: Iterable[str] = ()) -> dict
 
 
 def _is_a_key(name: str, value: str) -> bool:
-    within = not name.casefold().endswith("proxy") and _WITH_PASSWORD.search(value)
-    return bool(within or _HOLDS_A_KEY.search(name))
+    if not name.casefold().endswith("proxy") and _WITH_PASSWORD.search(value):
+        return True
+    name = name.upper()
+    words = name.split("_")
+    chosen = any(one.endswith(_CHOSEN) or one == "PASS" for one in words) or name == "PW"
+    if not value or chosen or name.startswith("SERVICE_ACCOUNT"):
+        return bool(value)
+    if name.endswith(_CHOSEN_AT_THE_END):
+        return True
+    at_the_end = name == "SK" or name.endswith(_ISSUED_AT_THE_END)
+    issued = [one.endswith(_ISSUED) or one in _ISSUED_ALONE for one in words]
+    if not at_the_end and not any(issued):
+        return False
+    if "://" in value:
+        return not _spelled(value.partition("://")[2])
+    # STRIPE_KEY=4711 may be one; WEBHOOK_PORT names something else that belongs to a webhook.
+    if at_the_end or issued[-1] or value != value.lower():
+        return True
+    shaped = value[0].isdigit() or "." in value or ":" in value
+    return not (value in _PLAIN or (shaped and _spelled(value)))
+
+
+def _spelled(value: str) -> bool:
+    """Is it an address, a host or a figure: of short words and numbers alone?"""
+    pieces = re.split(r"[][.:/_-]", value)
+    return all(_SPELLED.fullmatch(one) and not _DRAWN.search(one) for one in pieces)

@@ -174,11 +174,16 @@ def sandbox_for(
         return None
     readable = None
     if reads is not None:
-        readable = [project, private_tmp, *reads, *programs(path), *map(Path, _SYSTEM)]
+        readable = [private_tmp, *readable_alone(project, reads, path)]
         network = False
     if profile == "read-only":
         return Sandbox(readable=readable)
     return Sandbox((project, private_tmp, *writes), readable, network=network, metadata=True)
+
+
+def readable_alone(project: Path, reads: Sequence[Path], path: str) -> list[Path]:
+    """All that is read with nobody there to ask, by a command as by the tools that read."""
+    return [project, *reads, *programs(path), *map(Path, _SYSTEM)]
 
 
 def programs(path: str) -> list[Path]:

@@ -32,17 +32,17 @@ def run(args: argparse.Namespace) -> None:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # waking a second one doubles a query
     config_of(args)  # what is wrong with the options is said before a page is
     server = make_server(args)
-    if args.json:
-        out_json({"url": server.url, "port": server.port}, pretty=False)
-    else:
-        out(server.url)
-        if not args.quiet:
-            note("The address works once, in one browser. Ctrl-C ends the page.")
-    sys.stdout.flush()  # whoever waits for the address reads a pipe
-    if not args.no_open:
-        # Some browsers run in the terminal until they are left, and need answers meanwhile.
-        threading.Thread(target=_open, args=(server.url,), daemon=True).start()
-    try:
+    try:  # whoever reads the address may end it at once
+        if args.json:
+            out_json({"url": server.url, "port": server.port}, pretty=False)
+        else:
+            out(server.url)
+            if not args.quiet:
+                note("The address works once, in one browser. Ctrl-C ends the page.")
+        sys.stdout.flush()  # whoever waits for the address reads a pipe
+        if not args.no_open:
+            # Some browsers run in the terminal until they are left, and need answers meanwhile.
+            threading.Thread(target=_open, args=(server.url,), daemon=True).start()
         server.serve_forever(cast("float", None))  # sleeps until somebody asks
     except KeyboardInterrupt:
         return
