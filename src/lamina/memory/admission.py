@@ -76,9 +76,6 @@ class Admission:
         `unsettled` are files that were changed too and may yet be put back; `mtime` is the time of the
         file before the change, where that is in the directory already; `removed` went in the same call."""
         path = proposal.path
-        if exact is not None and proposal.writer != "user" and not is_index(path):
-            shown = secrets_of(proposal, self.rules.secret_rules).mask(path)
-            demand_clear(shown, exact, current)
         if is_index(path):
             before, after_text = (
                 (content or b"").decode("utf-8", "replace") for content in (current, exact)
@@ -108,7 +105,10 @@ class Admission:
                 theirs = unproven_explanations(proposal, context.record, vouched)
                 new = [line for line in theirs if spaced(line) not in stood]
                 verdict = dataclasses.replace(verdict, unproven=new)
-        return _let_in(verdict)
+        verdict = _let_in(verdict)  # a secret is told before anything else
+        if exact is not None and proposal.writer != "user" and not is_index(path):
+            demand_clear(secrets_of(proposal, self.rules.secret_rules).mask(path), exact, current)
+        return verdict
 
     def judge_removed(
         self,

@@ -246,15 +246,16 @@ def why_ambiguous(content: bytes, before: bytes | None = None) -> str:
     """ "" or why other readers of the file could see more or else in its head than we do: they know all
     of YAML, where the last of two keys counts, keys come in more forms, and a value may carry a tag; and a
     person sees the comments. What was so `before` may stay."""
-    stood = {*_ambiguities(before)} if before else set[str]()
-    return next((why for why in _ambiguities(content) if why not in stood), "")
+    stood = {said for _, said in _ambiguities(before)} if before else set[str]()
+    return next((why for why, said in _ambiguities(content) if said not in stood), "")
 
 
-def _ambiguities(content: bytes) -> Iterator[str]:
+def _ambiguities(content: bytes) -> Iterator[tuple[str, str]]:
+    """Each with what it is about. A line is named by its number: it may be cut off amid a secret."""
     parts = _take_apart(content)
     if not parts.head:
         if _looks_open(_decode(content[:HEAD_BYTES])):
-            yield f"its frontmatter does not end within {HEAD_LINES} lines"
+            yield f"its frontmatter does not end within {HEAD_LINES} lines", ""
         return
     seen: set[str] = set()
     held = {at for one in parts.fields.values() for at in range(one.first, one.behind)}
@@ -264,20 +265,21 @@ def _ambiguities(content: bytes) -> Iterator[str]:
             (match[1], line[match.end() :].rstrip()) if match else ("", f" {line.rstrip()}")
         )
         if key in seen:
-            yield f"its frontmatter says {key} twice"
+            yield f"its frontmatter says {key} twice", key
         elif number not in held and value.strip():
-            yield f"its frontmatter has a line that is no plain key and value: {line.strip()[:40]}"
+            yield f"line {number + 1} of its frontmatter is no plain key and value", line
         elif _comment_of(value):
-            yield f"its frontmatter has a comment: {line.strip()[:60]}"
+            yield f"line {number + 1} of its frontmatter has a comment", line
         seen.update([key] if key else ())
     for key, field in parts.fields.items():
         if field.value[:1] in ('"', "'") and not field.value[1:].rstrip().endswith(field.value[0]):
-            yield f"the value of {key} opens a quotation mark and never closes it"
+            why = f"the value of {key} opens a quotation mark and never closes it"
+            yield why, f"{key}: {field.value}"
     kinds = {parts.fields[key].value for key in ("type", "metadata.type") if key in parts.fields}
     if len(kinds) > 1:
-        yield "its frontmatter gives two types"
+        yield "its frontmatter gives two types", "types"
     if any(memory_type(kind) is None and not re.fullmatch(r"[\w-]*", kind) for kind in kinds):
-        yield "its type is no plain word"
+        yield "its type is no plain word", "type"
 
 
 def _looks_open(text: str) -> bool:

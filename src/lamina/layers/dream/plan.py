@@ -60,9 +60,9 @@ class DreamStep:
     typed: tuple[str, ...] = ()  # changed files that still are the user's own word
     doubtful: tuple[str, ...] = ()
     inbox: tuple[tuple[Proposal, Verdict, bytes], ...] = ()
-    warnings: tuple[str, ...] = ()  # what the gate remarked on what is done
+    warnings: tuple[str, ...] = ()  # what the gate remarked
     merged: tuple[str, ...] = ()  # went, and all that they said stands in other files
-    problems: tuple[str, ...] = ()  # what was wanted and is not done, with its reason
+    problems: tuple[str, ...] = ()  # what was wanted and is not done, with remarks and reason
 
     @property
     def improved(self) -> list[str]:
@@ -241,7 +241,7 @@ class DreamPlanner:
         unexplained = [path for path in lost if path not in reasons]
         if unexplained:
             raise LaminaError(f"The dream would lose {unexplained[0]} and not say why.")
-        remarks = tuple(one for path in sorted(draft.remarks) for one in draft.remarks[path])
+        remarks = [(path, one) for path in sorted(draft.remarks) for one in draft.remarks[path]]
         doubts = [redact(f"{named(doubt.paths)}: {doubt.reason}", rules) for doubt in doubtful]
         return DreamStep(
             changes=tuple(changes),
@@ -249,11 +249,12 @@ class DreamPlanner:
             typed=tuple(judged.typed),
             doubtful=tuple(doubts),
             inbox=tuple(inbox),
-            warnings=remarks,
+            warnings=tuple(one for _, one in remarks),
             merged=tuple(
                 p for p in lost if p in fates and fates[p].holders and not fates[p].overruled
             ),
             problems=(
+                *(one for path, one in remarks if path in draft.problems),
                 *(redact(draft.mask(one, rules), rules) for one in draft.problems.values()),
                 *(redact(one, rules) for one in said),
             ),
