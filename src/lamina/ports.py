@@ -6,7 +6,6 @@ behind each protocol.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Awaitable, Callable, Collection, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -126,8 +125,8 @@ class ToolSession(Protocol):
         """Take these rounds out of the view, or list the rounds if `first` is 0; a sentence."""
         ...
 
-    def keep(self, path: Path, content: bytes, before: bytes | None, /) -> os.stat_result | None:
-        """Write a memory file through the gate and return its new status.
+    def keep(self, path: Path, content: bytes, before: bytes | None, /) -> Path | None:
+        """Write a memory file through the gate and return where it is now.
 
         None if the path is not a memory's: then the tool writes the file itself.
         """
@@ -146,7 +145,7 @@ class NoSession:
     def snip(self, first: int, last: int, what: str) -> str:  # noqa: ARG002
         raise ToolError("Nothing can be snipped here.")
 
-    def keep(self, path: Path, content: bytes, before: bytes | None) -> os.stat_result | None:  # noqa: ARG002
+    def keep(self, path: Path, content: bytes, before: bytes | None) -> Path | None:  # noqa: ARG002
         return None
 
 

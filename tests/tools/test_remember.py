@@ -559,3 +559,21 @@ def test_the_answer_to_one_invention_bears_out_no_other(place: Place) -> None:
     _, session = ask(place, ("hello, how are you today?", [together, "ok"]))
     answers = [e for e in kinds(session, "message") if e.get("tool") == "Remember"]
     assert [one["meta"]["decision"] for one in answers] == ["inbox"] * 11
+
+
+@pytest.mark.spec("L5.6")
+def test_a_file_that_the_agent_calls_what_nobody_said_is_saved_under_a_name_of_the_users_words(
+    place: Place,
+) -> None:
+    said = "Never push to main without asking me."
+    text = f"---\nname: git\ndescription: {said}\ntype: feedback\n---\n\n{said}\n"
+    path = directory(place) / "feedback_git.md"
+    write = use("Write", file_path=str(path), content=text)
+    again = use("Edit", file_path=str(path), old_string="main", new_string="master")
+    _, session = ask(place, (said, [write, again, "ok"]))
+    [kept] = directory(place).glob("feedback_*.md")
+    assert kept.name == "feedback_never_push_main_without_asking.md"
+    assert said in kept.read_text()
+    written, edited = [e["content"][0] for e in kinds(session, "message") if e.get("tool")]
+    assert f"It is saved as {kept.name}" in str(written)
+    assert edited["is_error"]

@@ -27,7 +27,7 @@ from lamina.memories import (
 )
 from lamina.memory.evidence import TEMPLATE_WORDS
 from lamina.memory.merging import laid_out, merge_memory
-from lamina.memory.naming import file_name, title_of, why_misnamed
+from lamina.memory.naming import file_name, free_names, title_of, why_misnamed
 from lamina.memory.topics import brought_to, edit_topic, read_topic, topic_of
 from lamina.secrets import Rules, Secrets, scan, secrets_in
 from lamina.text.claims import fenced_blocks
@@ -270,18 +270,21 @@ def in_their_words(store: MemoryStore, proposal: Proposal, base: Memory | None =
 
 def file_in_their_words(
     store: MemoryStore, proposal: Proposal, content: bytes, before: bytes | None
-) -> bytes:
-    """A model's file in the user's own words, where its own would keep it waiting. What it goes on with
-    keeps its form."""
+) -> tuple[str, bytes]:
+    """A model's file in the user's own words, where its own would keep it waiting, and the path for it: a
+    new one whose name says what they did not is called after theirs. What it goes on with keeps its form."""
     if before is not None:
         base = read_topic(proposal.path, before)
-        return brought_to(before, _memory_of(in_their_words(store, proposal, base)))
+        memory = _memory_of(in_their_words(store, proposal, base))
+        return proposal.path, brought_to(before, memory)
     said = proposal
     if not store.judge_among(proposal, (), "").speaks:
         said = in_their_words(store, proposal)
     if said is proposal:
-        return content
-    return edit_topic(content, name=said.name, description=said.description, body=said.body)
+        return said.path, content
+    names = [said.path] if said.path == proposal.path else free_names(said.path, said.body)
+    path = next(one for one in names if one == proposal.path or store.content(one) is None)
+    return path, edit_topic(content, name=said.name, description=said.description, body=said.body)
 
 
 def _worded(store: MemoryStore, proposal: Proposal, *, new: bool) -> Proposal:

@@ -141,12 +141,12 @@ def put(
     seen what stands there then, which is handed back, as far as it had seen it before."""
     with complaints(place.path, "write"):
         place.check()
-        status = context.session.keep(place.path, data, old)
-        if status is not None:  # the store may say it in the user's words, or mark whose word it is
-            data = place.path.read_bytes()
-    if status is None:
-        status = replace(place, data, before, context.notes or context.scratch.parent)
-    context.files[str(place.path)] = seen(data, status, whole=whole)
+        kept = context.session.keep(place.path, data, old)
+        if kept is not None:  # the store may say it in the user's words, under a name of theirs too
+            data, status = kept.read_bytes(), kept.stat()
+        else:
+            status = replace(place, data, before, context.notes or context.scratch.parent)
+    context.files[str(kept or place.path)] = seen(data, status, whole=whole)
     return data
 
 

@@ -239,7 +239,7 @@ def logs_of(directory: Path, known: Mapping[str, Stamped]) -> dict[str, Stamped]
 
 T = TypeVar("T")
 Work = Callable[[], Awaitable[ToolOutcome]]
-Keep = Callable[[Path, bytes, bytes | None], os.stat_result | None]
+Keep = Callable[[Path, bytes, bytes | None], Path | None]
 
 # They write through the store, or nothing at all.
 _HARMLESS = frozenset({"Remember", "Forget", "Recall", "Todo", "Expand", "Snip", "SendMessage"})
@@ -280,7 +280,7 @@ class MemoryGuard:
         waits: list[str] = []  # what was not, and the user should hear of
         asked: list[Path] = []  # by a tool that leaves memory files to the store
 
-        def keep(path: Path, data: bytes, old: bytes | None) -> os.stat_result | None:
+        def keep(path: Path, data: bytes, old: bytes | None) -> Path | None:
             asked.append(path)
             evidence = self._evidence(input_, data)
             try:
@@ -327,7 +327,7 @@ class MemoryGuard:
         evidence: Sequence[Evidence],
         reason: str,
         remarks: list[str],
-    ) -> os.stat_result | None:
+    ) -> Path | None:
         below = self._below(path)
         if below is None:
             return None
@@ -338,7 +338,7 @@ class MemoryGuard:
         made = proposal_of(read_topic(below, data), "agent", self._session)
         if old is None and made.type in ("user", "feedback"):
             made = replace(made, evidence=tuple(evidence))
-            data = file_in_their_words(self._store, made, data, old)
+            below, data = file_in_their_words(self._store, made, data, old)
         try:
             outcome = self._store.write_file(
                 below,
@@ -358,11 +358,14 @@ class MemoryGuard:
         if (now := self._store.content(below) or b"") != wanted:
             words = "It says so in the user's own words" if data != wanted else "It reads now"
             remarks.append(f"{words}: “{on_one_line(read_topic(below, now).body)[:_SHOWN]}”")
-        return os.stat(path)
+        if below == made.path:
+            return path
+        remarks.append(f"It is saved as {below}: the name {made.path} says what they did not.")
+        return path.with_name(below)
 
     def _appended(
         self, path: Path, below: str, data: bytes, old: bytes | None, reason: str
-    ) -> os.stat_result | None:
+    ) -> Path | None:
         """The log of a day only grows, through the store, so that it is in the history."""
         if not below.startswith("logs/"):
             return None
@@ -374,7 +377,7 @@ class MemoryGuard:
         added = data[len(old or b"") :]
         _demand_its_own(below, added)
         append_to_log(self._store, below, added, self._note(below, reason))
-        return os.stat(path)
+        return path
 
     def _note(self, path: str, reason: str) -> Note:
         return Note(writer="agent", subject=f"log in {path}", session=self._session, reason=reason)

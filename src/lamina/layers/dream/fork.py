@@ -126,7 +126,8 @@ def _in_their_words(
         new = {*map(wording.fold, memory.body.splitlines())} - known - {""}
         if heard and new and path not in planner.before.files:
             made = replace(proposal_of(memory, "dream", ""), evidence=tuple(heard))
-            yield path, file_in_their_words(planner.store, made, left[path], None)
+            _, content = file_in_their_words(planner.store, made, left[path], None)
+            yield path, content  # its name is the dream's; if it says more than they did it waits
 
 
 def _masked(wanted: WantedMemory, left: Mapping[str, bytes], rules: Rules | None) -> WantedMemory:

@@ -160,7 +160,8 @@ def _keep(
         if Unwanted(words.entries)(body, evidence):
             raise GateRefused(f"{shown}: the user asked to forget this.")
         data = words.dated(path, body.encode(), before, evidence)
-        data = file_in_their_words(store, _proposed(words, path, data, evidence), data, before)
+        made = _proposed(words, path, data, evidence)
+        path, data = file_in_their_words(store, made, data, before)
         data = words.dated(path, data, before, evidence)  # theirs name days, too
         proposal = _proposed(words, path, data, evidence)
         if log is not None and (logged := _logged(store, proposal, before, log())):
