@@ -615,6 +615,9 @@ def test_what_somebody_named_apart_by_hand_stays_apart() -> None:
     closes = "The shop closes at nine in the evening."
     folders = [memory("shop.md", closes), memory("archive/shop.md", f"So far: {closes}")]
     assert not dream(*folders, by_hand=_by_hand).merges
+    copies = [memory(path, closes) for path in ("shop.md", "archive/shop.md")]
+    assert not dream(*copies, by_hand=_by_hand).merges
+    assert dream(*copies).merges
     same = [
         memory(name, "The shop closes at nine in the evening.")
         for name in ("shop.md", "shop_hours.md")
