@@ -422,12 +422,11 @@ def _kept_apart(one: Memory, other: Memory) -> bool:
 def _says_the_same(working: WorkingSet, one: Memory, other: Memory) -> bool:
     if one.type != other.type or (one.path in working.labels) != (other.path in working.labels):
         return False
-    if working.by_hand(one.path) and working.by_hand(other.path) and _kept_apart(one, other):
-        return False
     first, second = text_of(one), text_of(other)
-    if first == second:
-        return True
-    if negations(first) != negations(second) or tells_apart(first, second):
+    apart = working.by_hand(one.path) and working.by_hand(other.path) and _kept_apart(one, other)
+    if first == second:  # the same twice, however it is called, unless it was put into two folders
+        return not apart or one.path.rpartition("/")[0] == other.path.rpartition("/")[0]
+    if apart or negations(first) != negations(second) or tells_apart(first, second):
         return False
     if min(len(working.seen(memory, _stems_of, "stems")) for memory in (one, other)) <= _FEWEST:
         few, more = set(words(first)), set(words(second))
