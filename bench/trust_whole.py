@@ -122,11 +122,12 @@ def written(case: Case) -> Iterator[tuple[str, FileStore]]:
     def exact(
         store: FileStore, quotes: Quotes, *, tool: bool = False, writer: Any = "agent"
     ) -> None:
-        data = content
+        at, data = path, content
         if tool:
-            data = file_in_their_words(store, replace(wanted, evidence=tuple(quotes)), data, None)
+            made = replace(wanted, evidence=tuple(quotes))
+            at, data = file_in_their_words(store, made, data, None)
         store.write_file(
-            path, data, writer=writer, base=None, evidence=quotes, session="s", pointer=True
+            at, data, writer=writer, base=None, evidence=quotes, session="s", pointer=True
         )
 
     def remembered(store: FileStore, quotes: Quotes) -> None:
@@ -285,7 +286,7 @@ def got_in(case: Case) -> str:
 
 def main() -> int:
     figures: list[Figure] = []
-    for name in [one for one in sys.argv[1:] if one[0] != "-"] or SETS:
+    for name in [one for one in sys.argv[1:] if one.startswith("forged_")] or SETS:
         counted: Counter[str] = Counter()
         for case in cases(name):
             way = got_in(case)
