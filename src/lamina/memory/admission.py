@@ -255,6 +255,13 @@ class Admission:
 
     def by_hand(self, path: str) -> bool:
         """Has a person written in this file, or given it another form than ours?"""
+        try:
+            self._journal.settle()
+            last = next(self._journal.history.log(path), None)
+        except HistoryDamaged:
+            return True
+        if last is None or last.writer == "outside":
+            return True
         content = self._known.content(path) or b""
         lines = self._lines(path)
         recorded = [line.text for line in lines] == content.decode("utf-8", "replace").splitlines()

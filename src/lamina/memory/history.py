@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 _BRANCH: Any = b"refs/heads/main"
 _DAMAGED = "damaged"  # a file in the repository
-_TREES = 8  # that are kept in memory
+_TREES, _COMMITS = 8, 64  # that are kept in memory
 _MANY = 256  # files of one commit that are packed at once: each alone waits for the disk
 _SPARE = 64 * 1024  # bytes on the disk that a commit needs besides its contents, at most
 _TELLING = 12  # bytes of a line by which a nameless copy of a memory is known
@@ -57,6 +57,7 @@ class History:
         self._now = now
         self._repo: Repo | None = None
         self._trees: dict[ObjectID, Tree] = {}
+        self._commits: dict[bytes, tuple[GitCommit, Commit]] = {}
         self._lock = threading.RLock()  # the writer in the background and a reader share it
 
     def close(self) -> None:
@@ -64,6 +65,7 @@ class History:
             self._repo.close()
             self._repo = None
             self._trees.clear()
+            self._commits.clear()
 
     @property
     def in_use(self) -> bool:
@@ -211,9 +213,8 @@ class History:
             head = self._head() if self.exists else None
         while head:
             with self._reporting():
-                git = self._git_commit(head)
+                git, commit = self._told(head)
                 parent = git.parents[0] if git.parents else None
-                commit = commit_of(head, git)
                 touches = not path or self._touches(commit, head, parent, path)
             if touches:
                 yield commit
@@ -259,7 +260,7 @@ class History:
         return self._text(self._blob_id(commit, path))
 
     def _blob_id(self, commit: bytes, path: str) -> ObjectID | None:
-        return self._beneath(self._git_commit(commit).tree, path)
+        return self._beneath(self._told(commit)[0].tree, path)
 
     def _beneath(self, current: ObjectID, path: str) -> ObjectID | None:
         for part in os.fsencode(path).split(b"/"):
@@ -268,6 +269,15 @@ class History:
                 return None
             current = tree[part][1]
         return current
+
+    def _told(self, head: bytes) -> tuple[GitCommit, Commit]:
+        """Kept for a while, as trees are."""
+        if head not in self._commits:
+            git = self._git_commit(head)
+            self._commits[head] = git, commit_of(head, git)
+            if len(self._commits) > _COMMITS:
+                del self._commits[next(iter(self._commits))]
+        return self._commits[head]
 
     def _tree(self, tree_id: ObjectID) -> Tree:
         """Kept for a while: of a large directory many files are asked for, one after the other."""
