@@ -334,3 +334,18 @@ def test_a_link_out_of_the_folder_brings_nothing_in(run: Run, tmp_path: Path) ->
     rows = run("import", str(folder), "--mine")
     assert [one["from"] for one in rows] == ["fact.md"]
     assert not any("CANARY" in body for body in _bodies(run))
+
+
+@pytest.mark.usefixtures("run")
+def test_what_of_a_frontmatter_can_not_come_over_is_told(tmp_path: Path, capsys: Any) -> None:
+    folder = tmp_path / "theirs"
+    folder.mkdir()
+    head = "---\nname: Crane\ndescription: The crane is green.\n# Since 1931, says Anna.\n---\n"
+    (folder / "crane.md").write_text(f"{head}\nThe crane on the east pier is green.\n")
+    (folder / "ferry.md").write_text("The ferry to the island leaves at noon.\n")
+    places = ["--home", str(tmp_path / "own"), "--project", str(tmp_path / "shop")]
+    assert main(["memory", "import", str(folder), *places]) == 0
+    told = capsys.readouterr().err
+    assert "crane.md comes over without the rest of its frontmatter: " in told
+    assert "line 4 " in told
+    assert "ferry.md" not in told

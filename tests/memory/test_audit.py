@@ -178,6 +178,14 @@ def test_a_memory_may_name_by_a_link_what_it_supersedes() -> None:
     assert "supersedes" in next(x.reason for x in look(old, new).faults if x.kind == "stale")
 
 
+def test_an_empty_file_of_a_person_s_stays_and_gets_no_line_before_its_words() -> None:
+    empty = memory("later.md", "", description="")
+    found = audit([empty], b"", now=NOW)
+    assert {fault.kind for fault in found.faults} >= {"junk", "dangling"}
+    assert [one.action for one in plan_fixes([empty], found)] == ["delete"]
+    assert plan_fixes([empty], found, lambda _: True) == ()
+
+
 def test_dangling_pointers_and_missing_ones_are_repaired() -> None:
     team = memory("team/x.md", "The wiki is at the usual place.", type="reference")
     index = b"- [Gone](gone.md) - x\n- [Web](https://x.io/a.md)\n"

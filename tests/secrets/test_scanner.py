@@ -142,6 +142,8 @@ def test_false_alarms_on_real_memory_files_stay_under_5_percent(bench: dict[str,
         "mysql -u root -pBamboo77!x orders",
         f"first\\n{GITHUB}\\nlast",
         f"{GITHUB},{GITHUB[:-1]}Z",
+        "Benutzer/Passwort Sommer2024! im Wiki",
+        "user/password hunter2X9! for staging",
     ],
 )
 def test_a_secret_by_name_or_form_is_found(text: str) -> None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from lamina.text.contradictions import contradictions
+from lamina.text.statements import COMPARED
 
 
 def reasons(one: str, other: str) -> list[str]:
@@ -127,3 +130,34 @@ def test_more_than_two_files_of_one_form_are_a_series() -> None:
         for name, port in (("alpha", 22), ("beta", 2222), ("gamma", 22))
     ]
     assert (len(list(contradictions(texts[:2], 2))), list(contradictions(texts, 3))) == (1, [])
+
+
+@pytest.mark.parametrize(
+    "row", ["端口{}由值班组在北京机房的服务器上使用。", "The velocity was {} points."]
+)
+def test_rows_of_a_long_table_are_not_held_against_each_other(
+    row: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compared: list[object] = []
+
+    def counted(one: object, _: object) -> object:
+        compared.append(one)
+        return ("", False) if isinstance(one, str) else ""
+
+    monkeypatch.setattr("lamina.text.contradictions.parting", counted)
+    monkeypatch.setattr("lamina.text.contradictions._quarrel", counted)
+    for rows, none in ((20, False), (400, True)):
+        compared.clear()
+        texts = [(f"{n}.md", f"{n}\n{n}.md", row.format(8000 + n)) for n in range(rows)]
+        assert not list(contradictions(texts, rows))
+        assert (not compared) is none
+
+
+def test_a_long_word_is_looked_through_in_linear_time() -> None:
+    def cost(size: int) -> float:
+        start = time.process_time()
+        COMPARED.findall("a0" * size)
+        return time.process_time() - start
+
+    cost(100)
+    assert cost(20_000) <= 40 * max(cost(2_000), 0.005)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 
 import pytest
@@ -207,3 +208,14 @@ def test_where_to_begin_is_asked_and_what_stands_before_it_is_told() -> None:
     assert (
         Message(f"{told}，该从哪里开始学？").ways()[0] == f"{told}. (said with: “该从哪里开始学？”)"
     )
+
+
+def test_a_long_memory_is_held_against_itself_in_linear_time() -> None:
+    def cost(size: int) -> float:
+        lines = [f"Hall {n} holds crate {n}." for n in range(size)]
+        start = time.process_time()
+        assert all(in_place(lines, lines))
+        return time.process_time() - start
+
+    cost(100)
+    assert cost(10_000) <= 40 * max(cost(1_000), 0.005)

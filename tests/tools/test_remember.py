@@ -576,4 +576,6 @@ def test_a_file_that_the_agent_calls_what_nobody_said_is_saved_under_a_name_of_t
     assert said in kept.read_text()
     written, edited = [e["content"][0] for e in kinds(session, "message") if e.get("tool")]
     assert f"It is saved as {kept.name}" in str(written)
+    assert f"Created {kept} " in str(written)
     assert edited["is_error"]
+    assert str(kept) in [e["meta"].get("path") for e in kinds(session, "message") if e.get("tool")]

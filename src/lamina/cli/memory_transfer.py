@@ -12,7 +12,6 @@ import os
 import secrets
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -156,8 +155,9 @@ def _keep(store: MemoryStore, proposal: Proposal, file: bytes | None) -> Outcome
     """A whole file keeps its bytes: line ends, letters of another encoding, keys that others read."""
     from lamina.memory import edit_topic
 
+    why = ""
     if file is not None and store.content(proposal.path, 1) is None:
-        with suppress(GateRefused, MemoryStoreError):  # perhaps only for its keys
+        try:
             return store.write_file(
                 proposal.path,
                 edit_topic(
@@ -171,7 +171,14 @@ def _keep(store: MemoryStore, proposal: Proposal, file: bytes | None) -> Outcome
                 reason=proposal.reason,
                 pointer=True,
             )
-    return store.remember(proposal)
+        except (GateRefused, MemoryStoreError) as error:  # perhaps only for its keys
+            why = str(error)
+    outcome = store.remember(proposal)
+    if why:
+        note(
+            f"{harmless(proposal.path)} comes over without the rest of its frontmatter: {harmless(why)}"
+        )
+    return outcome
 
 
 def _same(store: MemoryStore, proposal: Proposal) -> str:

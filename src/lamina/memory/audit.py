@@ -238,8 +238,10 @@ def plan_fixes(
     memories: Sequence[Memory], found: Audit, by_hand: Callable[[str], bool] = lambda _: False
 ) -> tuple[Step, ...]:
     """What can be repaired without a reader: nothing that holds words of its own is ever deleted, nor
-    a file that a person made or changed: an empty one may be waiting for its words."""
+    a file that a person made or changed: an empty one may be waiting for its words, and gets its line in
+    the index with them."""
     by_path = {memory.path: memory for memory in memories}
+    junk = {fault.path for fault in found.faults if fault.kind == "junk"}
     steps: list[Step] = []
     gone: set[str] = set()
     for fault in found.faults:
@@ -247,13 +249,11 @@ def plan_fixes(
         if fault.doubtful:
             continue
         if fault.kind in ("junk", "duplicate") and memory and fault.path not in gone:
-            if fault.other in gone:
-                continue  # one of the two must stay
-            if by_hand(fault.path):
+            if fault.other in gone or by_hand(fault.path):  # one of the two must stay
                 continue
             gone.add(fault.path)
             steps.append(Step("delete", fault.path, fault.reason))
-        elif fault.kind == "dangling":
+        elif fault.kind == "dangling" and fault.path not in junk:
             action = "add_pointer" if memory else "drop_pointer"
             steps.append(Step(action, fault.path, fault.reason))
         elif fault.kind == "unlabelled" and memory and memory.type is None:

@@ -124,7 +124,8 @@ _FLAG = (
     r"|\b(?:docker|podman|helm|oc)\b[^\n|;]{0,40}?\blogin\b[^\n|;]{0,80}? -p[ =]|\bredis-cli\b[^\n|;]{0,80}? -a "
     r"|\b(?:env|arg|setx|setenv) \w*(?:pass(?:word|wd)?|pwd|secret|token|key) |\buser(?:name)?[ :]{1,2}\S{2,40} pass "
     r"|\bcurl\b[^\n|;]{0,200}? (?:-u|--user)[ =][\"']?[\w.@+-]{1,60}:"
-    rf"|(?:^|[^/])(?:{_PASSWORDS}) (?:(?:to|auf|in|a|en) )?[„“«]?"  # no path: /etc/passwd
+    # No path: /etc/passwd; but "user/password".
+    rf"|(?:^|[^/]|(?:^|[\s(\"'])\w{{2,20}}/)(?:{_PASSWORDS}) (?:(?:to|auf|in|a|en) )?[„“«]?"
     r"|\b(?:log-?ins?|credentials|zugang|identifiants|acceso)[^\n/:]{0,30}"
     r"(?:[:：]|\b(?:are|sind|lauten?t?|son)\b)[ ]?[\w.@+-]{2,60} / )"
     r"[\"'`]?"

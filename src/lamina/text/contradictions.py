@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache, lru_cache, partial
 from itertools import chain, combinations, islice, takewhile
@@ -38,6 +38,10 @@ _PLACES = SCOPES - {"test", "tests", "testing", "ci"}  # those are what a file i
 _SERIES = 2  # titles of one form need not be of a series
 _MOST_SENTENCES = 60  # of one memory
 _MOST_OF_ALL = 60_000  # sentences that are held against each other
+_ROWS = (
+    300  # sentences that differ in numbers alone: what five whole tables have; more are of a series
+)
+_NUMBER = re.compile(r"\d+")
 _TOKEN = re.compile(r"[^\s,;.!?()]+(?:\.[^\s,;.!?()]+)*")
 _REFUSED = re.compile(
     r"\b(?:not|never|nicht|nie|kein\w*|jamais|pas|nunca) (?:(?:from|on|in|to|with|the) )*`?(\w+)"
@@ -118,7 +122,7 @@ def _quarrels(
 
 def _of_words(spoken: Iterable[str]) -> Iterator[tuple[str, str, str, bool]]:
     """Pairs of sentences that quarrel, in what, and whether it is clear from them alone of what they speak."""
-    sentences = [one for one in spoken if not KEYED.match(one) and not is_wide(one)]
+    sentences = _no_rows(one for one in spoken if not KEYED.match(one) and not is_wide(one))
     about = [about_of(plain_words(stripped(one)[1])) for one in sentences]
     poles = wording.stems_of(POLES)
     # They part at a word, at an opposite, or at both; or at a name, which may have several words.
@@ -126,6 +130,14 @@ def _of_words(spoken: Iterable[str]) -> Iterator[tuple[str, str, str, bool]]:
         one, other = _taken_apart(sentences[first]), _taken_apart(sentences[second])
         if reason := _quarrel(one, other):
             yield one.text, other.text, reason, _clearly_about_the_same(one, other)
+
+
+def _no_rows(sentences: Iterable[str]) -> Sequence[str]:
+    """Those of which not so many differ in numbers alone: each of a table's rows is about something else, and
+    all against all would take minutes."""
+    forms = [(_NUMBER.sub("0", one), one) for one in sentences]
+    many = Counter(form for form, _ in forms)
+    return [one for form, one in forms if many[form] <= _ROWS]
 
 
 def _beside_names(
@@ -152,7 +164,7 @@ def _beside_names(
 
 def _unspaced(spoken: Iterable[str]) -> Iterator[tuple[str, str, str, bool]]:
     """The same of Chinese, Japanese and Korean."""
-    sentences = list(filter(is_wide, spoken))
+    sentences = _no_rows(filter(is_wide, spoken))
     for first, second, _ in alike_pairs([*map(pairs_of, sentences)], LEAST_ALIKE, apart=MOST_APART):
         reason, sure = parting(sentences[first], sentences[second])
         if reason:

@@ -88,7 +88,7 @@ _DATE = Listed("statements.dated")
 _ENTRY = re.compile(r"[-*+#|>]|\d+[.)] ")
 _WRAPPED = re.compile(r"(?<=[^\s.!?:;。])\n(?=[^\W\d]|[`(\"])")
 _POINTING = (*"[[ http related why siehe verwandt voir link status source".split(), "see ")  # noqa: SIM905
-COMPARED = re.compile(r"(\w+) (?:over|to|than|instead of|before|after|statt|als|vor|nach) (\w+)")
+COMPARED = re.compile(r"\b(\w+) (?:over|to|than|instead of|before|after|statt|als|vor|nach) (\w+)")
 
 
 @dataclass(frozen=True, slots=True)

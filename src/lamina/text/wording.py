@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import sys
 import unicodedata
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import chain
@@ -429,14 +430,20 @@ def in_place(lines: Sequence[str], before: Sequence[str]) -> list[bool]:
     known, first = list(map(spaced, before)), _first_said(lines)
     # A first line that both have was above the others before as well. What is added must speak of the
     # same thing: below "Rejected ideas" it would say the opposite.
-    added = " ".join(line for line in lines if spaced(line) not in known)
+    stood_somewhere = {*known}
+    added = " ".join(line for line in lines if spaced(line) not in stood_somewhere)
     same = first == _first_said(before) and content_stems(first) <= content_stems(added)
     above, stood = (read_under(text, titled=False if same else None) for text in (lines, before))
+    places = defaultdict[tuple[str, tuple[str, ...]], deque[int]](deque)
+    for n, one in enumerate(zip(known, stood, strict=True)):
+        places[one].append(n)
     at, found = 0, list[bool]()
-    for line, under in zip(map(spaced, lines), above, strict=True):
-        here = [n for n in range(at, len(known)) if known[n] == line and stood[n] == under]
-        at = here[0] + 1 if here else at
-        found.append(bool(here))
+    for one in zip(map(spaced, lines), above, strict=True):
+        left = places[one]
+        while left and left[0] < at:
+            left.popleft()
+        found.append(bool(left))
+        at = left.popleft() + 1 if left else at
     return found
 
 

@@ -136,9 +136,9 @@ def put(
     context: ToolContext,
     *,
     whole: bool,
-) -> bytes:
+) -> tuple[Path, bytes]:
     """Replace a file that held `old`; one that belongs to the memory goes through its gate. The agent has
-    seen what stands there then, which is handed back, as far as it had seen it before."""
+    seen what stands there then, which is handed back with its place, as far as it had seen it before."""
     with complaints(place.path, "write"):
         place.check()
         kept = context.session.keep(place.path, data, old)
@@ -146,8 +146,9 @@ def put(
             data, status = kept.read_bytes(), kept.stat()
         else:
             status = replace(place, data, before, context.notes or context.scratch.parent)
-    context.files[str(kept or place.path)] = seen(data, status, whole=whole)
-    return data
+    path = kept or place.path
+    context.files[str(path)] = seen(data, status, whole=whole)
+    return path, data
 
 
 def replace(place: Held, data: bytes, before: os.stat_result | None, notes: Path) -> os.stat_result:

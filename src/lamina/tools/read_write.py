@@ -240,7 +240,7 @@ def _write(place: Held, content: str, context: ToolContext) -> ToolOutcome:
             raise ToolError(
                 f"Only a part of {path} was read. Read all of it before you overwrite it, or use Edit."
             )
-    data = files.put(place, content.encode("utf-8"), old, before, context, whole=True)
+    path, data = files.put(place, content.encode("utf-8"), old, before, context, whole=True)
     lines = len(data.decode("utf-8", "replace").splitlines())
     meta = {"path": str(path), "lines": lines, "created": before is None}
     verb = "Created" if before is None else "Replaced"
@@ -296,7 +296,7 @@ def _edit(place: Held, wish: Json, context: ToolContext) -> ToolOutcome:
     starts = [*(start for start, _ in spans), len(before.text)]
     after = new.join(before.text[end:start] for end, start in zip(ends, starts, strict=True))
     written = before.encode(after)
-    put = files.put(place, written, data, status, context, whole=known.whole)
+    path, put = files.put(place, written, data, status, context, whole=known.whole)
     first = before.text.count("\n", 0, spans[0][0])
     if put != written:  # what is told is what stands there
         after = _text(put, path).text
