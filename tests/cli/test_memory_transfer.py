@@ -199,6 +199,19 @@ def test_one_command_takes_an_import_back_and_the_next_the_one_before(
     assert "Nothing was imported" in run("import", "--undo", code=2)
 
 
+def test_an_import_that_was_taken_back_is_none_whatever_came_into_the_index_since(
+    run: Run, tmp_path: Path
+) -> None:
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        for part in ("a", "b"):
+            (tmp_path / name / f"{part}.txt").write_text(f"The {name} {part} server is {part * 5}.")
+        run("import", str(tmp_path / name))
+        run("add", f"The mascot of {name} is an otter.")
+        run("import", "--undo")
+    assert "Nothing was imported" in run("import", "--undo", code=2)
+
+
 @pytest.mark.parametrize("form", ["json", "mem0", "folder"])
 def test_what_is_exported_can_be_imported_elsewhere(run: Run, tmp_path: Path, form: str) -> None:
     run("add", "Deploys never happen on Fridays.")
