@@ -97,9 +97,12 @@ def undoing(
         wanted = str(find(ledger.projection, name)["uuid"])
         folds = [edit for edit in folds if edit["uuid"] == wanted]
     if not folds:
-        what = "compaction" if tuple(layers) == (COMPACTION,) else "fold"
+        what = "compaction" if tuple(layers) == (COMPACTION,) else "compaction or snip"
         which = f" {name}" if name else ""
-        raise UsageError(f"There is no {what}{which} to undo in this session.")
+        raise UsageError(
+            f"There is no {what}{which} to undo in this session. "
+            "`lamina memory undo` undoes a change of memory."
+        )
     edit = folds[-1]
     added = [entry for entry in ledger.entries if entry.get("compaction") == edit["uuid"]]
     gone = [edits.fold(added[0]["uuid"], added[-1]["uuid"], [], "undo")] if added else []
