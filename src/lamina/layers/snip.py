@@ -97,10 +97,11 @@ def undoing(
         wanted = str(find(ledger.projection, name)["uuid"])
         folds = [edit for edit in folds if edit["uuid"] == wanted]
     if not folds:
-        what = "compaction" if tuple(layers) == (COMPACTION,) else "compaction or snip"
         which = f" {name}" if name else ""
+        if tuple(layers) == (COMPACTION,):
+            raise UsageError(f"There is no compaction{which} to undo in this session.")
         raise UsageError(
-            f"There is no {what}{which} to undo in this session. "
+            f"There is no compaction or snip{which} to undo in this session. "
             "`lamina memory undo` undoes a change of memory."
         )
     edit = folds[-1]
