@@ -95,7 +95,7 @@ def _afterwards(asked: dict[str, Any]) -> None:
         os._exit(0)
 
 
-def _parsed(data: bytes) -> dict[str, Any]:
+def _parsed(data: bytes) -> Any:
     try:
         event: Any = json.loads(data or b"{}")
     except ValueError:  # its own words name a line and a column of a text that nobody has
