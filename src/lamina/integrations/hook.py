@@ -56,7 +56,7 @@ def at_once(*, client: str, home: str | None = None, claude: bool = False, **_: 
         data = sys.stdin.buffer.read(_LONGEST_EVENT + 1)
         if len(data) > _LONGEST_EVENT:
             raise ValueError(f"the event is over {_LONGEST_EVENT:,} bytes")
-        event: Any = _parsed(data)
+        event: Any = json.loads(data or b"{}")
         asked = {"client": client, "home": place, "claude": claude, "event": event}
         silent = event.get("hook_event_name") in _SILENT
         answer = _by_resident(asked, wait=not silent)
@@ -93,16 +93,6 @@ def _afterwards(asked: dict[str, Any]) -> None:
         log(own_home(asked["home"], claude=asked["claude"]), f"{type(error).__name__}: {error}")
     finally:
         os._exit(0)
-
-
-def _parsed(data: bytes) -> Any:
-    try:
-        event: Any = json.loads(data or b"{}")
-    except ValueError:  # its own words name a line and a column of a text that nobody has
-        event = None
-    if type(event) is not dict:
-        raise ValueError("the event on stdin is no JSON object")
-    return event
 
 
 def own_home(home: str, *, claude: bool) -> str:
