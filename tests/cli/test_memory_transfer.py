@@ -180,6 +180,19 @@ def test_what_an_import_left_waiting_goes_with_it_and_may_come_again(
     assert "Nothing was imported" in run("import", "--undo", code=2)
 
 
+def test_what_waits_from_an_import_waits_no_more_once_its_user_vouches_for_it(
+    run: Run, tmp_path: Path
+) -> None:
+    rules = tmp_path / "AGENTS.md"
+    rules.write_text("# Rules\n- Use pnpm\n- Never push to main\n")
+    assert {row["decision"] for row in run("import", str(rules))} == {"inbox"}
+    rules.write_text("# Rules\n- Use pnpm\n")
+    run("import", str(rules), "--mine", "--dry-run")
+    assert len(run("inbox")) == 2
+    run("import", str(rules), "--mine")
+    assert ["push" in row["path"] for row in run("inbox")] == [True]
+
+
 def test_one_command_takes_an_import_back_and_the_next_the_one_before(
     run: Run, tmp_path: Path
 ) -> None:

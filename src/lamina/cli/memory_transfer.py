@@ -11,7 +11,7 @@ import json
 import os
 import secrets
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -39,6 +39,7 @@ _INDEX = "MEMORY.md"
 _LARGEST = 50_000_000  # bytes of one file
 _TEXTS = (".md", ".txt", ".mdx", ".markdown")
 _MARK = "import "
+_THERE = ("accept", "same")
 
 
 def add_verbs(verbs: Any) -> None:
@@ -89,6 +90,9 @@ def take_over(args: argparse.Namespace, config: Config, store: MemoryStore) -> N
         raise UsageError(f"There are no memories in {source}.")
     mark = f"{_MARK}{secrets.token_hex(4)} from {source.name}"
     rows = [_take(args, store, one, args.type or otherwise, mark) for one in found]
+    if args.mine and not args.dry_run:
+        saved = [one for one, row in zip(found, rows, strict=True) if row["decision"] in _THERE]
+        _no_longer_wait(store, saved)
     if args.json:
         return out_json(rows)
     out_decisions(rows, 50)
@@ -102,6 +106,15 @@ def take_over(args: argparse.Namespace, config: Config, store: MemoryStore) -> N
     if waiting := became["inbox"]:
         hint(args, f"{waiting} waiting for review: `lamina memory inbox`. --mine vouches for all.")
     return None
+
+
+def _no_longer_wait(store: MemoryStore, saved: Sequence[Found]) -> None:
+    """What an earlier import had wait and this one vouches for waits for nobody."""
+    bodies = {" ".join(one.body.split()) for one in saved}
+    for item in store.waiting():
+        ours = item.proposal.reason.startswith(_MARK)
+        if ours and " ".join(item.proposal.body.split()) in bodies:
+            store.reject(item.id, for_good=False)
 
 
 def _take(
