@@ -357,7 +357,7 @@ def test_with_memory_off_both_say_so(lamina: Run, monkeypatch: pytest.MonkeyPatc
     [
         (["--now", "undo"], "can't be used with `undo`"),
         (["--dry-run", "log"], "can't be used with `log`"),
-        (["log", "-n", "-3"], "0 shows all"),
+        (["log", "-n", "-3"], "is not a whole number, 0 or more"),
         (["--install-timer", "--uninstall-timer"], "can't be used with"),
         (["--uninstall-timer", "--now"], "--uninstall-timer can't be used with --now"),
         (["--install-timer", "kill"], "--install-timer can't be used with `kill`"),

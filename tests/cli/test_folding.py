@@ -132,7 +132,7 @@ def test_in_a_conversation(talk: Talk, world: Path) -> None:  # noqa: F811
     screen.say("/undo")
     screen.expect("Undone: snip")
     screen.say("/undo")
-    screen.expect("There is no fold to undo")
+    screen.expect("There is no compaction or snip to undo")
     screen.say("/compact stress the ports")
     said = screen.expect("of the probed facts kept. /undo brings it")
     assert "tokens saved" not in said, "what came of it is said once"

@@ -171,6 +171,28 @@ def test_common_options_count_before_and_after_the_command(lamina: Run, world: P
                 "See `lamina mcp --help`.\n"
             ),
         ),
+        (
+            ["team", "token"],
+            (
+                "lamina: `lamina team token` needs one of: create, list, revoke. "
+                "See `lamina team token --help`.\n"
+            ),
+        ),
+        (
+            ["memory", "lst"],
+            "lamina: There is no `lamina memory lst`. Did you mean `lamina memory list`?\n",
+        ),
+        (
+            ["dream", "zzz"],
+            "lamina: There is no `lamina dream zzz`. `lamina dream --help` lists what there is.\n",
+        ),
+        (
+            ["sessions", "list", "-n", "-3"],
+            (
+                "lamina: Argument -n/--number: '-3' is not a whole number, 0 or more. "
+                "See `lamina sessions list --help`.\n"
+            ),
+        ),
         (["--home"], "lamina: Argument --home: expected one argument. See `lamina --help`.\n"),
     ],
 )

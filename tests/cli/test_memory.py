@@ -142,6 +142,11 @@ def test_a_memory_is_edited_in_the_users_editor(
     monkeypatch.setenv("EDITOR", "/nowhere/editor")
     assert lamina("memory", "edit", "a").code == 2
     assert lamina("memory", "edit", "absent").code == 1
+    monkeypatch.delenv("EDITOR")
+    monkeypatch.delenv("VISUAL", raising=False)
+    ran = lamina("memory", "edit", "a")
+    assert (ran.code, ran.out) == (2, "")
+    assert "There is no terminal to edit in." in ran.err
 
 
 def test_the_history_is_shown_blamed_undone_and_restored(lamina: Run, directory: Path) -> None:

@@ -180,6 +180,19 @@ def test_what_an_import_left_waiting_goes_with_it_and_may_come_again(
     assert "Nothing was imported" in run("import", "--undo", code=2)
 
 
+def test_what_waits_from_an_import_waits_no_more_once_its_user_vouches_for_it(
+    run: Run, tmp_path: Path
+) -> None:
+    rules = tmp_path / "AGENTS.md"
+    rules.write_text("# Rules\n- Use pnpm\n- Never push to main\n")
+    assert {row["decision"] for row in run("import", str(rules))} == {"inbox"}
+    rules.write_text("# Rules\n- Use pnpm\n")
+    run("import", str(rules), "--mine", "--dry-run")
+    assert len(run("inbox")) == 2
+    run("import", str(rules), "--mine")
+    assert ["push" in row["path"] for row in run("inbox")] == [True]
+
+
 def test_one_command_takes_an_import_back_and_the_next_the_one_before(
     run: Run, tmp_path: Path
 ) -> None:
@@ -196,6 +209,19 @@ def test_one_command_takes_an_import_back_and_the_next_the_one_before(
     assert len(_bodies(run)) == 3
     run("import", "--undo")
     assert _bodies(run) == ["Deploys never happen on Fridays."]
+    assert "Nothing was imported" in run("import", "--undo", code=2)
+
+
+def test_an_import_that_was_taken_back_is_none_whatever_came_into_the_index_since(
+    run: Run, tmp_path: Path
+) -> None:
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        for part in ("a", "b"):
+            (tmp_path / name / f"{part}.txt").write_text(f"The {name} {part} server is {part * 5}.")
+        run("import", str(tmp_path / name))
+        run("add", f"The mascot of {name} is an otter.")
+        run("import", "--undo")
     assert "Nothing was imported" in run("import", "--undo", code=2)
 
 

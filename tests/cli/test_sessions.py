@@ -180,4 +180,4 @@ def test_grep_finds_lines_and_says_by_its_exit_code_whether(lamina: Run, folder:
 
 def test_a_session_without_a_verb_is_told_the_verbs(lamina: Run) -> None:
     ran = lamina("sessions")
-    assert (ran.code, "list | show | grep" in ran.err) == (2, True)
+    assert (ran.code, "list, show, grep" in ran.err) == (2, True)

@@ -97,6 +97,11 @@ def ask(
             [Wanted("remember", "wir Pakete rausschicken")],
         ),
         ("what do you remember about deploys?", [Wanted("recall", "deploys")]),
+        ("Was hast du dir über die Klausur gemerkt?", [Wanted("recall", "die Klausur")]),
+        ("关于登录页你还记得什么？", [Wanted("recall", "登录页")]),
+        ("你知道什么是防抖？", []),
+        ("Which home?", []),
+        ("list test?.py", [Wanted("list", "**/test?.py")]),
         ("forget that I prefer tabs", [Wanted("forget", "I prefer tabs")]),
         ("Vergiss, dass ich Tee mag.", [Wanted("forget", "ich Tee mag")]),
         ("忘掉我喜欢喝茶", [Wanted("forget", "喜欢喝茶")]),
@@ -108,6 +113,17 @@ def ask(
 )
 def test_plain_sentences_are_understood(sentence: str, wanted: list[Wanted]) -> None:
     assert understand(sentence) == wanted
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "What do you remember?", "what do you know about me?", "Was weißt du über mich?",
+        "Was hast du dir bisher gemerkt?", "你还记得什么？", "你知道我什么？", "你对我了解多少？",
+    ],
+)  # fmt: skip
+def test_what_is_known_of_the_user_is_asked_in_three_languages(question: str) -> None:
+    assert understand(question) == [Wanted("recall", "me")]
 
 
 @given(st.text(max_size=300))
@@ -242,6 +258,25 @@ def test_questions_are_answered_from_recalled_memories() -> None:
     assert "no model is configured" in response.text
     assert "Friday" in ask("what do you remember about deploys?", REMINDER, tools=[]).text
     assert ask("How tall is Mount Fuji?", REMINDER).text.startswith("I can't answer that")
+
+
+RECALLED = (
+    "<system-reminder>\nMemory (saved today): /home/ada/memory/project_standup.md\n"
+    "Source: assistant; these are not the user's own words.\n\n"
+    "Standup is at 9:30 in Porto, every day.\n</system-reminder>"
+)
+
+
+def test_what_stands_above_a_memory_answers_nothing() -> None:
+    assert "Standup is at 9:30" in ask("When is standup?", RECALLED).text
+    for words in ("That's all for today, bye!", "Whose words?", "Which home?"):
+        assert ask(words, RECALLED).text.startswith("I can't answer that")
+
+
+def test_a_memory_that_shares_a_word_with_what_is_told_is_no_answer_to_it() -> None:
+    for told in ("I live in Porto.", "Never comment every line."):
+        assert ask(told, RECALLED, tools=MEMORY_TOOLS).text == f"Noted: {told}"
+    assert ask("My tram to Porto is late today", RECALLED).text.startswith("Noted: My tram")
 
 
 @pytest.mark.parametrize(
@@ -393,6 +428,15 @@ def test_what_people_type_first_is_done(sentence: str, tool: str, given: str) ->
     [use] = ask(sentence).tool_uses
     assert use["name"] == tool
     assert given in str(use["input"])
+
+
+def test_a_project_without_a_readme_says_so_and_reads_nothing() -> None:
+    question: Message = {"role": "user", "content": [text("what does this repo do?")]}
+    [use] = ask("what does this repo do?").tool_uses
+    calls: list[Message] = [question, {"role": "assistant", "content": [dict(use)]}]
+    response = ask(tool_result(use["id"], "No files found."), before=calls)
+    assert response.text == "This project has no README."
+    assert not response.tool_uses
 
 
 def test_where_something_is_handled_is_looked_for_in_code_then_in_all_files() -> None:

@@ -15,6 +15,7 @@ from lamina.ledger.joining import canonical
 from lamina.ledger.record import Ledger
 from lamina.memories import Memory
 from lamina.models.scripted import ScriptedModel, Step
+from lamina.recall.memory_index import whole
 from lamina.recall.prefetch import Limits, attachments, cut_to, reminder
 
 NOW = 1_790_000_000.0
@@ -36,6 +37,13 @@ def test_a_fresh_memory_has_a_heading_and_its_text_in_a_reminder() -> None:
         "<system-reminder>\nMemory (saved today): /m/a.md\n\n"
         "What it is about\n\nIt is so.\n</system-reminder>"
     )
+
+
+@pytest.mark.spec("M7")
+def test_a_description_that_the_text_repeats_is_said_once() -> None:
+    one = Memory("a.md", "a", "our host is pelican", "project", "Our host  is pelican.", mtime=NOW)
+    assert shown(one).casefold().count("pelican") == 1
+    assert whole(one) == "Our host  is pelican."
 
 
 @pytest.mark.spec("M7")

@@ -46,7 +46,10 @@ def test_it_knows_the_day_that_is_meant(text: str, day: str) -> None:
 @pytest.mark.parametrize(
     "text",
     ["we never deploy on Friday", "nie ein Release am Freitag", "Releases are always on Monday",
-     "wir deployen immer am Montag", "我们只在周五部署", "不要在周五发布", "上线窗口只有周一和周五"],
+     "wir deployen immer am Montag", "我们只在周五部署", "不要在周五发布", "上线窗口只有周一和周五",
+     "Standup is at 9:30 every day except Friday", "daily, but not on Friday", "We usually ship on Monday",
+     "jeden Tag außer Freitag", "Wir treffen uns normalerweise am Montag", "每天跑步，周五除外",
+     "The shop is open Monday to Friday", "von Montag bis Freitag", "周一到周五上班", "Mon-Fri, Monday–Friday"],
 )  # fmt: skip
 def test_a_weekday_on_which_something_is_always_or_never_so_is_no_day_of_this_week(
     text: str,

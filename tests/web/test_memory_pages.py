@@ -45,6 +45,18 @@ def test_the_list_shows_every_memory_and_filters_by_type(
     assert "Fridays" not in only
 
 
+def test_a_name_that_is_how_the_description_begins_is_not_shown_beside_it(
+    page: Page, deploys: str, memory_dir: Any
+) -> None:
+    said = "Please never run migrations against otter"
+    head = f"name: Please never run…\ndescription: {said}\ntype: feedback"
+    (memory_dir() / "rule.md").write_text(f"---\n{head}\n---\n\n{said}.\n")
+    shown = page.get().words
+    assert said in shown
+    assert "never run…" not in shown
+    assert "never run…" not in page.get("m/rule.md").words.partition("Edit")[0]
+
+
 def test_search_gives_the_reason_and_the_share_of_each_hit(page: Page, deploys: str) -> None:
     got = page.get("?q=when+are+deploys+forbidden", X_Fragment="1")
     assert "<html" not in got.text, "a key stroke gets the results alone"

@@ -24,7 +24,16 @@ import anyio
 
 from lamina import opening
 from lamina.cli import terminal
-from lamina.cli.options import add_verb, choose_model, command, config_of, flag, hint, optional
+from lamina.cli.options import (
+    add_verb,
+    choose_model,
+    command,
+    config_of,
+    count,
+    flag,
+    hint,
+    optional,
+)
 from lamina.cli.sessions import others
 from lamina.cli.terminal import harmless, note, one_line, out, out_json, out_result, plural, width
 from lamina.config import Config
@@ -74,7 +83,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_verb(verbs, "status", "show what a running dream is doing: its words, tools and files")
     add_verb(verbs, "diff", "show what the last dream changed")
     log = add_verb(verbs, "log", "list dreams, newest first")
-    log.add_argument("-n", "--number", type=int, default=20, help="how many (20); 0: all")
+    log.add_argument("-n", "--number", type=count, default=20, help="how many (20); 0: all")
     undo = add_verb(verbs, "undo", "undo the last dream, or the one you name")
     optional(undo, "commit", "its id or a prefix of it (the last)")
     add_verb(verbs, "kill", "stop a running dream")
@@ -243,8 +252,6 @@ def _diff(args: argparse.Namespace, store: MemoryStore) -> None:
 
 
 def _log(args: argparse.Namespace, store: MemoryStore) -> None:
-    if args.number < 0:
-        raise UsageError("-n takes a number of dreams; 0 shows all.")
     lines = DreamRecord(store.state).log()[: args.number or None]
     if args.json:
         out_json(lines)

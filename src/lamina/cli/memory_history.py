@@ -11,6 +11,7 @@ import contextlib
 import os
 import shlex
 import subprocess
+import sys
 import tempfile
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import suppress
@@ -366,7 +367,10 @@ def _show_inbox(args: argparse.Namespace, store: MemoryStore, items: list[InboxI
 
 def edited_text(text: str) -> str:
     """The text as the user left it. The file is removed unless the editor failed."""
-    command = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
+    command = os.environ.get("VISUAL") or os.environ.get("EDITOR")
+    if not command and not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise UsageError("There is no terminal to edit in. Run this in one, or set EDITOR.")
+    command = command or "vi"
     name = _temporary(text)
     file = Path(name)
     try:

@@ -38,7 +38,7 @@ def add_why(verbs: Any) -> None:
     verb = add_verb(verbs, "why", "say why memories were recalled, or where one comes from")
     of = "a session's id or a prefix of it (the last), or a memory's name"
     optional(verb, "session", of, "SESSION | MEMORY")
-    verb.add_argument("--turn", type=int, metavar="N", help="only for the N-th message you typed")
+    verb.add_argument("--turn", type=count, metavar="N", help="only for the N-th message you typed")
 
 
 def add_audit(verbs: Any) -> argparse.ArgumentParser:

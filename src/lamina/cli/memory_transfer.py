@@ -11,7 +11,7 @@ import json
 import os
 import secrets
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from lamina.cli.options import add_verb, command, flag, hint
 from lamina.cli.terminal import harmless, note, out_decisions, out_json, out_result, plural
 from lamina.config import Config
 from lamina.errors import (
+    Conflict,
     GateRefused,
     InboxFull,
     LaminaError,
@@ -28,15 +29,16 @@ from lamina.errors import (
     UsageError,
 )
 from lamina.machine import failing_as
-from lamina.memories import MEMORY_TYPES, QUOTED, MemoryType, Outcome, Proposal
+from lamina.memories import MEMORY_TYPES, QUOTED, Commit, MemoryType, Outcome, Proposal
 from lamina.messages import as_list, as_object
-from lamina.ports import MemoryStore
+from lamina.ports import MemoryHistory, MemoryStore
 
 _FORMS = ("json", "mem0", "agents", "folder")
 _INDEX = "MEMORY.md"
 _LARGEST = 50_000_000  # bytes of one file
 _TEXTS = (".md", ".txt", ".mdx", ".markdown")
 _MARK = "import "
+_THERE = ("accept", "same")
 
 
 def add_verbs(verbs: Any) -> None:
@@ -87,6 +89,9 @@ def take_over(args: argparse.Namespace, config: Config, store: MemoryStore) -> N
         raise UsageError(f"There are no memories in {source}.")
     mark = f"{_MARK}{secrets.token_hex(4)} from {source.name}"
     rows = [_take(args, store, one, args.type or otherwise, mark) for one in found]
+    if args.mine and not args.dry_run:
+        saved = [one for one, row in zip(found, rows, strict=True) if row["decision"] in _THERE]
+        _no_longer_wait(store, saved)
     if args.json:
         return out_json(rows)
     out_decisions(rows, 50)
@@ -100,6 +105,15 @@ def take_over(args: argparse.Namespace, config: Config, store: MemoryStore) -> N
     if waiting := became["inbox"]:
         hint(args, f"{waiting} waiting for review: `lamina memory inbox`. --mine vouches for all.")
     return None
+
+
+def _no_longer_wait(store: MemoryStore, saved: Sequence[Found]) -> None:
+    """What an earlier import had wait and this one vouches for waits for nobody."""
+    bodies = {" ".join(one.body.split()) for one in saved}
+    for item in store.waiting():
+        ours = item.proposal.reason.startswith(_MARK)
+        if ours and " ".join(item.proposal.body.split()) in bodies:
+            store.reject(item.id, for_good=False)
 
 
 def _take(
@@ -193,9 +207,10 @@ def _undo(args: argparse.Namespace, store: MemoryStore) -> None:
     if history is None:
         raise UsageError("This memory keeps no history, so an import can't be undone.")
     history.settle()
-    saved = [one for one in history.log() if one.reason.startswith(_MARK) and history.effect(one)]
+    ours = [one for one in history.in_force() if one.change.reason.startswith(_MARK)]
+    saved = [one for one in ours if _something_left(history, one.by)]
     waiting = [one for one in store.waiting() if one.proposal.reason.startswith(_MARK)]
-    done = [(one.when, one.reason) for one in saved]
+    done = [(one.change.when, one.change.reason) for one in saved]
     done += [(one.when, one.proposal.reason) for one in waiting]
     if not done:
         raise UsageError("Nothing was imported here.")
@@ -203,15 +218,22 @@ def _undo(args: argparse.Namespace, store: MemoryStore) -> None:
     last = max(done, key=lambda one: int(one[0]))[1]
     mark = _MARK + last.removeprefix(_MARK).partition(" ")[0]
     paths: list[str] = []  # without the index, which every one of them changes
-    for commit in (one for one in saved if one.reason.startswith(mark)):
+    for one in (one for one in saved if one.change.reason.startswith(mark)):
         try:
-            paths += [path for path in history.undo(commit.id) if path != _INDEX]
+            paths += [path for path in history.undo(one.by.id) if path != _INDEX]
         except LaminaError as error:
-            note(f"{commit.id[:8]} stays: {harmless(str(error))}")
+            note(f"{one.by.id[:8]} stays: {harmless(str(error))}")
     for item in (one for one in waiting if one.proposal.reason.startswith(mark)):
         paths.append(store.reject(item.id, for_good=False).proposal.path)
     back = f"Taken back: {', '.join(map(harmless, paths)) or 'none of it was left'}."
     out_result({"undone": paths}, back, as_json=args.json)
+
+
+def _something_left(history: MemoryHistory, commit: Commit) -> bool:
+    try:
+        return bool(history.effect(commit))
+    except Conflict:
+        return True  # undoing it says so
 
 
 # ---- reading what others wrote

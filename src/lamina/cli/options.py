@@ -44,6 +44,19 @@ class Parser(argparse.ArgumentParser):
         super().__init__(*args, **kwargs)
 
     def error(self, message: str) -> NoReturn:
+        verbs = next((one.choices for one in self._actions if one.nargs == argparse.PARSER), None)
+        if verbs and message.startswith("the following arguments are required"):
+            raise UsageError(
+                f"`{self.prog}` needs one of: {', '.join(verbs)}. See `{self.prog} --help`."
+            )
+        word = message.partition("invalid choice: '")[2].partition("'")[0] if verbs else ""
+        if verbs and word:
+            import difflib
+
+            near = difflib.get_close_matches(word, [*verbs], n=1)
+            hint = f"`{self.prog} --help` lists what there is."
+            hint = f"Did you mean `{self.prog} {near[0]}`?" if near else hint
+            raise UsageError(f"There is no `{self.prog} {word}`. {hint}")
         sentence = message[:1].upper() + message[1:].rstrip(".")
         raise UsageError(f"{sentence}. See `{self.prog} --help`.")
 

@@ -15,7 +15,16 @@ from typing import Any
 import anyio
 
 from lamina.cli import sessions_search, transcript
-from lamina.cli.options import add_verb, choose_model, config_of, flag, hint, option, optional
+from lamina.cli.options import (
+    add_verb,
+    choose_model,
+    config_of,
+    count,
+    flag,
+    hint,
+    option,
+    optional,
+)
 from lamina.cli.terminal import fitted, harmless, note, out, out_bytes, out_json, out_result, picked
 from lamina.config import Config
 from lamina.errors import LaminaError, UsageError
@@ -46,7 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     names = "list | show | grep | search | compact | expand | undo-compact"
     verbs = parser.add_subparsers(dest="verb", metavar=names, required=True)
     listing = add_verb(verbs, "list", "list sessions, newest first")
-    listing.add_argument("-n", "--number", type=int, default=20, help="how many (20); 0: all")
+    listing.add_argument("-n", "--number", type=count, default=20, help="how many (20); 0: all")
     show = add_verb(verbs, "show", "print a session as a conversation, or one whole tool result")
     optional(show, "id", "the session's id or a prefix of it (the last)")
     show.add_argument("--result", metavar="ID", help="print one whole tool result, byte for byte")

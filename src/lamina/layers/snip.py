@@ -97,9 +97,13 @@ def undoing(
         wanted = str(find(ledger.projection, name)["uuid"])
         folds = [edit for edit in folds if edit["uuid"] == wanted]
     if not folds:
-        what = "compaction" if tuple(layers) == (COMPACTION,) else "fold"
         which = f" {name}" if name else ""
-        raise UsageError(f"There is no {what}{which} to undo in this session.")
+        if tuple(layers) == (COMPACTION,):
+            raise UsageError(f"There is no compaction{which} to undo in this session.")
+        raise UsageError(
+            f"There is no compaction or snip{which} to undo in this session. "
+            "`lamina memory undo` undoes a change of memory."
+        )
     edit = folds[-1]
     added = [entry for entry in ledger.entries if entry.get("compaction") == edit["uuid"]]
     gone = [edits.fold(added[0]["uuid"], added[-1]["uuid"], [], "undo")] if added else []

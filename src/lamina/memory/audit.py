@@ -361,7 +361,7 @@ def _stale(
     for one in heard:
         memory, missing = one.memory, _missing(one.files, exists) if exists else []
         if missing:
-            reason = f"it names {', '.join(missing[:3])}, which the project has no more"
+            reason = f"it names {', '.join(missing[:3])}, which the project does not have"
         elif memory.path in later:
             reason = later[memory.path]
         elif last_used and (days := _days_unused(memory, now, last_used)) > _OLD:

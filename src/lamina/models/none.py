@@ -64,6 +64,7 @@ _THANKS = Listed("requests.thanks")
 _CODE = "!*.{md,rst,txt,json,jsonl,csv,tsv,lock,svg,html,log}"  # where something is handled
 _READMES = "{README*,readme*,docs/README*}"
 _LONGEST = 2_000
+_ALL_KNOWN = "me"  # names nothing to look for: Recall then shows the newest, those about them first
 _ENDINGS = {"python": "py", "markdown": "md", "javascript": "js", "typescript": "ts", "rust": "rs"}
 
 
@@ -99,7 +100,7 @@ def _wanted(wish: Wish, match: re.Match[str]) -> Iterator[Wanted]:
             named = file.upper() == "README"  # whatever its ending is
             yield Wanted("about", _READMES) if named else Wanted(wish, file)
     else:
-        words = match["words"].strip()
+        words = (match["words"] or _ALL_KNOWN).strip()
         yield Wanted(wish, words if wish == "recall" else _unquoted(words), place)
 
 
@@ -253,12 +254,11 @@ def answer(request: Request, *, saves: bool = True) -> tuple[list[Block], bool]:
 
 
 def _to_plain_words(request: Request, sentence: str, *, saves: bool) -> tuple[list[Block], bool]:
-    """An answer to what asks for no tool: from memories, to a greeting, or to a statement."""
-    if found := _remembered(request, sentence):
-        return [text(found)], False
+    """An answer to what asks for no tool: to a greeting, to a statement, or from memories."""
     for form, said in ((_GREETS, HELLO), (_THANKS, WELCOME)):
         if form.fullmatch(sentence):
             return [text(said)], False
+    # A memory that shares a word with what somebody tells is no answer to it.
     if not (kind := classify(plain := fold(sentence))).asks:
         keeps = any(tool.get("name") == TOOL_OF["remember"] for tool in request.tools)
         worth = _worth_keeping(sentence)
@@ -266,6 +266,8 @@ def _to_plain_words(request: Request, sentence: str, *, saves: bool) -> tuple[li
             return [text("\n".join(f"Noted: {words}" for words in worth))], False
         if worth or (_STATES.match(sentence) and kind.states and not plain.endswith("?")):
             return [text(f"Noted: {sentence}{FOR_NOW if keeps else NO_MEMORY}")], False
+    if found := _remembered(request, sentence):
+        return [text(found)], False
     return [text(NO_MODEL)], True
 
 
@@ -294,7 +296,7 @@ def _then(request: Request, results: Sequence[Block]) -> list[Block]:
             return [] if failed else calls
     if _READMES not in given.values():
         return []
-    files = [line for line in found.split("\n") if "." in line]
+    files = [] if found in _NOTHING else [line for line in found.split("\n") if "." in line]
     return _act(request, [Wanted("read", min(files, key=len))])[0] if files else []
 
 
@@ -441,13 +443,20 @@ def _count(lines: Sequence[str], what: str) -> str:
 def _remembered(request: Request, question: str) -> str:
     """The lines of recalled memories that share the most words with the question."""
     wanted = words_asked(question)
-    lines = [line.strip() for said in _reminders(request) for line in said.splitlines()]
+    lines = [line for said in _reminders(request) for line in _told(said)]
     shared = [len(wanted & words_asked(line)) for line in lines]
     if not (most := max(shared, default=0)):
         return ""
     best = dict.fromkeys(line for line, count in zip(lines, shared, strict=True) if count == most)
     head = "From memory (no model is configured, so I only quote):"
     return "\n".join([head, *islice(best, 5)])
+
+
+def _told(reminder: str) -> list[str]:
+    """What a memory says, without when it was saved, where, and whose word it is."""
+    head, parted, body = reminder.partition("\n\n")
+    said = body if parted else head.partition("\n")[2]
+    return [line.strip() for line in said.splitlines()]
 
 
 def _reminders(request: Request) -> list[str]:

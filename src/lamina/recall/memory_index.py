@@ -411,7 +411,14 @@ def headed_memories(
         head = heading(str(index.store.directory / memory.path), memory.mtime, now)
         if source := whose(memory, known):
             head = f"{head}\n{source}"
-        yield head, f"{memory.description}\n\n{memory.body}".strip(), memory.path
+        yield head, whole(memory), memory.path
+
+
+def whole(memory: Memory) -> str:
+    """What a memory's body says, below the description where the body does not repeat it."""
+    body, description = memory.body.strip(), memory.description.strip()
+    first, rest = (" ".join(words.split()).casefold() for words in (description, body))
+    return body if first in rest else f"{description}\n\n{body}".strip()
 
 
 def whose(memory: Memory, known: Mapping[str, str]) -> str:

@@ -21,7 +21,7 @@ from lamina.memories import Memory
 from lamina.memory import HEAD_BYTES, age_words, heading, read_topic
 from lamina.messages import Block, Json, Request, Response, text
 from lamina.recall import CONFIDENT, SURE, Match
-from lamina.recall.memory_index import MEANING_SECONDS, NOT_THEIRS, MemoryIndex, sources
+from lamina.recall.memory_index import MEANING_SECONDS, NOT_THEIRS, MemoryIndex, sources, whole
 from lamina.text.origins import typed_parts
 from lamina.text.terms import terms
 from lamina.text.wording import sentences
@@ -449,10 +449,7 @@ def reminder(
     """One memory as a `<system-reminder>`, with its age: the same bytes for the same moment. It
     says what the body says, and the description where the body does not repeat it."""
     path = f"{directory}/{memory.path}"
-    body, description = memory.body.strip(), memory.description.strip()
-    if description and " ".join(description.split()) not in " ".join(body.split()):
-        body = f"{description}\n\n{body}".strip()
-    words, cut = cut_to(body or "(This memory has no text.)", limits.lines, limits.bytes)
+    words, cut = cut_to(whole(memory) or "(This memory has no text.)", limits.lines, limits.bytes)
     parts = [heading(path, memory.mtime, now, limits.stale_days)]
     if source:
         parts.append(NOT_THEIRS.format(source))

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any
 
 from lamina.text.lists import ANY_DIGIT, Listed, entries, needs_of, sections
@@ -102,7 +103,7 @@ class SaidDate:
     day: date
     bare: bool  # only a weekday's name, which can also mean every such day
     complete: bool = False  # it names its year, so there is nothing to write out
-    recurs: bool = False  # what is always or never so on a Friday is so on all of them
+    recurs: bool = False  # what is always, never or daily so on a Friday is so on all of them
 
 
 _Resolve = Callable[[re.Match[str], date], "date | None"]
@@ -390,6 +391,7 @@ def _possible(text: str, *, complete: bool) -> Iterator[_Rule]:
 
 
 _UNTIL, _ALWAYS = Listed("finders.until"), Listed("finders.always")
+_TO = re.compile(r"\s?(?:to|through|thru|till|until|bis|[-–—~～]|至|到)\s?", re.IGNORECASE)
 
 
 def find_dates(text: str, said: date, *, complete: bool = False) -> list[SaidDate]:
@@ -400,7 +402,12 @@ def find_dates(text: str, said: date, *, complete: bool = False) -> list[SaidDat
         if taken.find(1, hit.start, hit.end) < 0:
             taken[hit.start : hit.end] = b"\x01" * (hit.end - hit.start)
             found.append(hit)
-    return sorted(found, key=lambda hit: hit.start)
+    found.sort(key=lambda hit: hit.start)
+    for place, (first, last) in enumerate(pairwise(found)):
+        # "Open Monday to Friday": this week's as well as any.
+        if first.bare and last.bare and _TO.fullmatch(text, first.end, last.start):
+            found[place : place + 2] = (replace(first, recurs=True), replace(last, recurs=True))
+    return found
 
 
 def _hits(text: str, said: date, *, complete: bool) -> Iterator[SaidDate]:

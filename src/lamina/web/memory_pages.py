@@ -113,9 +113,16 @@ def _read_before(project: Project, store: MemoryStore, *, look: bool) -> Sequenc
     return known[1:]
 
 
+def title_of(one: Memory) -> str:
+    """Its name; of a name that is only how the description begins, all of it."""
+    title = one.name or one.path.removesuffix(".md")
+    begins = title.endswith("…") and one.description.startswith(title[:-1])
+    return one.description if begins else title
+
+
 def _row(project: Project, one: Memory, *, pinned: bool = False) -> str:
     """What a row shows whatever was searched for."""
-    title = one.name or one.path.removesuffix(".md")
+    title = title_of(one)
     same = one.description.strip(". ") == title.strip(". ")  # said once is enough
     about = {"title": title, "pinned": pinned, "quoted": one.quoted, "kind": kind_of(one),
              "about": one_line(one.body if same else one.description or one.body)}  # fmt: skip
@@ -153,7 +160,7 @@ def _one(asked: Asked, project: Project) -> Screen | Answer:
             **_blamed(content.decode("utf-8", "replace"), versions, path, mtime),
             **_changes(project, versions, path, mtime),
         }  # fmt: skip
-    return Screen("memory.html", one.name or path, "", values)
+    return Screen("memory.html", title_of(one), "", values)
 
 
 def _gone(project: Project, store: MemoryStore, path: str) -> Screen:

@@ -311,7 +311,7 @@ def read_logs(directory: Path, since: float) -> dict[str, str]:
 
 
 def drifted(memories: Sequence[Memory], project: Path) -> list[str]:
-    """Memories that name files which the project has no more."""
+    """Memories that name files which the project does not have."""
     found = {
         one.path: missing_files(one, lambda name: (project / name).exists()) for one in memories
     }
