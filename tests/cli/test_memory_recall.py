@@ -49,13 +49,16 @@ def test_why_says_what_was_weighed_picked_shown_and_used(place: Place, lamina: R
     assert "ranker picked project_staging.md (there is no small model)" in told
     assert "the answer used it: pelican" in told
     assert lamina("memory", "why", name[:8], "--turn", "1").out == told
-    for wrong in ("7", "0", "-1"):
+    for wrong in ("7", "0"):
         refused = lamina("memory", "why", "--turn", wrong)
         assert (refused.code, refused.out) == (2, "")
         assert (
             f"There is no message {wrong} in session {name[:8]}: it has 1 typed message."
             in refused.err
         )
+    refused = lamina("memory", "why", "--turn", "-1")
+    assert (refused.code, refused.out) == (2, "")
+    assert "--turn: '-1' is not a whole number" in refused.err
     assert lamina("memory", "why", "nobody").code == 2
 
 

@@ -49,8 +49,7 @@ def serve(config: Config, port: int) -> int:
             note(f"Serving {url}; the token is in {config.own_home / TOKEN}. In Claude Code:")
             note(f"claude mcp add --transport http lamina {url} --header {header}")
 
-        server = uvicorn.Server(uvicorn.Config(app, log_level="warning"))
-        serve_until_told(server, listening, say)
+        serve_until_told(uvicorn.Server(uvicorn.Config(app, log_level="warning")), listening, say)
     return 0
 
 

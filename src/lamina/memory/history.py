@@ -17,6 +17,7 @@ import threading
 import time
 import zlib
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -57,7 +58,7 @@ class History:
         self._now = now
         self._repo: Repo | None = None
         self._trees: dict[ObjectID, Tree] = {}
-        self._commits: dict[bytes, tuple[GitCommit, Commit]] = {}
+        self._git_commit = lru_cache(_COMMITS)(self._read_commit)
         self._lock = threading.RLock()  # the writer in the background and a reader share it
 
     def close(self) -> None:
@@ -65,7 +66,7 @@ class History:
             self._repo.close()
             self._repo = None
             self._trees.clear()
-            self._commits.clear()
+            self._git_commit.cache_clear()
 
     @property
     def in_use(self) -> bool:
@@ -213,8 +214,9 @@ class History:
             head = self._head() if self.exists else None
         while head:
             with self._reporting():
-                git, commit = self._told(head)
+                git = self._git_commit(head)
                 parent = git.parents[0] if git.parents else None
+                commit = commit_of(head, git)
                 touches = not path or self._touches(commit, head, parent, path)
             if touches:
                 yield commit
@@ -260,7 +262,7 @@ class History:
         return self._text(self._blob_id(commit, path))
 
     def _blob_id(self, commit: bytes, path: str) -> ObjectID | None:
-        return self._beneath(self._told(commit)[0].tree, path)
+        return self._beneath(self._git_commit(commit).tree, path)
 
     def _beneath(self, current: ObjectID, path: str) -> ObjectID | None:
         for part in os.fsencode(path).split(b"/"):
@@ -269,15 +271,6 @@ class History:
                 return None
             current = tree[part][1]
         return current
-
-    def _told(self, head: bytes) -> tuple[GitCommit, Commit]:
-        """Kept for a while, as trees are."""
-        if head not in self._commits:
-            git = self._git_commit(head)
-            self._commits[head] = git, commit_of(head, git)
-            if len(self._commits) > _COMMITS:
-                del self._commits[next(iter(self._commits))]
-        return self._commits[head]
 
     def _tree(self, tree_id: ObjectID) -> Tree:
         """Kept for a while: of a large directory many files are asked for, one after the other."""
@@ -336,7 +329,7 @@ class History:
             raise HistoryDamaged(f"The history {self.folder} is damaged: main names no commit.")
         return cast("ObjectID | None", found)
 
-    def _git_commit(self, commit: bytes) -> GitCommit:
+    def _read_commit(self, commit: bytes) -> GitCommit:
         found = self._open().object_store[cast("ObjectID", commit)]
         if found.type_name != b"commit":
             raise HistoryDamaged(f"The history {self.folder} is damaged: {commit!r} is no commit.")
@@ -416,8 +409,7 @@ def purge(history: History, paths: Collection[str]) -> int:
 
     Returns the number of commits that are no more. The caller holds the history's lock.
     """
-    folder = history.folder
-    fresh_folder = folder.with_name(f"{folder.name}.new")
+    fresh_folder = history.folder.with_name(f"{history.folder.name}.new")
     shutil.rmtree(fresh_folder, ignore_errors=True)
     fresh = History(fresh_folder)
     fresh.begin()
@@ -432,7 +424,7 @@ def purge(history: History, paths: Collection[str]) -> int:
             new_ids[commit.id] = new
     history.close()
     fresh.close()
-    _swap(folder, fresh_folder)
+    _swap(history.folder, fresh_folder)
     return len(old_commits) - len(new_ids)
 
 
@@ -460,9 +452,8 @@ def purge_copies(state: Path, paths: Collection[str], said: Collection[bytes]) -
 def _cleaned(path: str, content: bytes | None, paths: Collection[str]) -> bytes | None:
     if content is None or path.rsplit("/", 1)[-1] != INDEX:
         return content
-    folder = path.removesuffix(INDEX)
     for purged in paths:
-        content = without_pointer(content, purged.removeprefix(folder))
+        content = without_pointer(content, purged.removeprefix(path.removesuffix(INDEX)))
     return content
 
 
