@@ -124,9 +124,7 @@ def by_mcp(folder: Path, prompt: str, wanted: Json) -> list[OnDisk]:
     if prompt:
         event = {"hook_event_name": "UserPromptSubmit", "prompt": prompt, "session_id": "s", "cwd": str(project)}  # fmt: skip
         events = Events()
-        events.answer(
-            {"client": "claude-code", "home": str(home), "claude": False, "event": event}
-        )
+        events.answer({"client": "claude-code", "home": str(home), "claude": False, "event": event})
         events.due.append(
             {"client": "claude-code", "home": str(home), "claude": False, "event": event}
         )

@@ -226,9 +226,7 @@ def changed(case: Case) -> Iterator[tuple[str, FileStore]]:
             was = store.content(path) or b""
             now = was.decode().replace(old, new).encode()
             with suppress(LaminaError):
-                store.write_file(
-                    path, now, writer="agent", base=was, evidence=quotes, session="s"
-                )
+                store.write_file(path, now, writer="agent", base=was, evidence=quotes, session="s")
 
     def dreamt(store: FileStore) -> None:
         planner = DreamPlanner(store, time.time())

@@ -485,7 +485,7 @@ def _what_is_new(proposal: Proposal, context: GateContext, vouched: str) -> tupl
     extra = {key: one for key, one in proposal.extra.items() if old.extra.get(key) != one}
     new = proposal.name if proposal.name != old.name else ""
     proposal = dataclasses.replace(proposal, extra=extra, name=new)
-    standing = f"name: {old.name}\ndescription: {old.description}\n{old.body}"
+    standing = f"name: {old.name}\ndescription: {old.description}\n\n{old.body}"
     if proposal.type in ("user", "feedback"):
         return proposal, standing
     standing = f"{vouched}\n{standing}"

@@ -205,13 +205,27 @@ def _names_more(proposal: Proposal, texts: Sequence[str], there: There) -> bool:
     stem = _unnumbered(proposal.path, texts, there).removeprefix("team/")
     said = {word for one in texts for word, _ in plain_words(one)}
     stems = frozenset[str]().union(*map(_plain_stems, texts))
-    return not all(
+    parts = stem.removeprefix(proposal.type or "").translate(_APART).split()
+    # One letter may be the name of a thing; of several a word is spelled.
+    single = [one for one in parts if len(one) == 1 and one.isalpha()]
+    parts = [one for one in parts if single[1:] or one not in single]
+    told = [one for one in parts if not (NEGATION.fullmatch(one) or only_topics(one))]
+    turned = not any(_in_order(told, text) for text in texts)
+    return turned or not all(
         one in said
-        or (len(one) == 1 and one.isalpha())
         or NEGATION.fullmatch(one)  # of what, `misnames` asks
         or only_topics(one)
         or frozenset() != content_stems(one) <= stems
-        for one in stem.removeprefix(proposal.type or "").translate(_APART).split()
+        for one in parts
+    )
+
+
+def _in_order(told: Sequence[str], text: str) -> bool:
+    """Does a text say these words, one after the other? "Spaces over tabs" is the opposite of theirs."""
+    said = iter((word, _plain_stems(word)) for word, _ in plain_words(text))
+    return all(
+        any(one == word or not content_stems(one).isdisjoint(stems) for word, stems in said)
+        for one in told
     )
 
 

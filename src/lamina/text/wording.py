@@ -59,9 +59,11 @@ def spaced(text: str) -> str:
     return " ".join(unicodedata.normalize("NFC", text).translate(_SAME_LETTERS).split())
 
 
+_MARKUP = "*_~`<>#|[]{}\\^"  # where these are plain, a reader of Markdown sees no "～～" but what is struck out
 _SAME_LETTERS = {
     code: unicodedata.normalize("NFKC", chr(code))
     for code in (*range(0xFF01, 0xFF5F), *range(0xFB00, 0xFB07))
+    if unicodedata.normalize("NFKC", chr(code)) not in _MARKUP
 }
 
 
