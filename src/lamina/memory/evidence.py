@@ -15,8 +15,15 @@ from itertools import takewhile
 
 from lamina.memories import LABEL, Evidence, Memory, Proposal
 from lamina.memory.confirmations import confirmed
-from lamina.memory.head_keys import day_of_nobody, said_by_keys
-from lamina.memory.naming import TOPIC, link_targets, only_topics, title_of, without_links
+from lamina.memory.naming import (
+    TOPIC,
+    day_of_nobody,
+    link_targets,
+    only_topics,
+    said_by_keys,
+    title_of,
+    without_links,
+)
 from lamina.messages import Origin
 from lamina.text import about, wording
 from lamina.text.about import Message, made_of, same_sentence
