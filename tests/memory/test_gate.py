@@ -24,7 +24,7 @@ from lamina.memory.file_store import FileStore
 from lamina.memory.gate import GateContext, days_named, decide
 from lamina.memory.index_gate import decide_index
 from lamina.memory.naming import title_of, why_bad_name
-from lamina.memory.topics import new_topic, read_topic
+from lamina.memory.topics import new_topic, read_topic, why_ambiguous
 from lamina.messages import Origin
 from lamina.text.wording import sentences
 
@@ -1753,12 +1753,27 @@ def test_a_sign_or_a_word_of_hex_digits_in_a_key_says_something(value: str) -> N
 
 def test_a_title_is_no_other_message_of_theirs() -> None:
     first, said = "I regret that every day.", "I live with my grandmother."
-    context = ledger([("typed", first), ("typed", said)])
+    context = ledger([("typed", first)], [("typed", said)])
     quotes = [Evidence(one, "s", str(n)) for n, one in enumerate((first, said))]
     wanted = proposal(said, type="user", path="user_topic.md", name=first, description=said, body=said, evidence=quotes)  # fmt: skip
     assert decide(wanted, context).decision == "inbox"
     verdict = decide(replace(wanted, name=said), context)
     assert (verdict.decision, verdict.reason) == ("accept", "")
+
+
+def test_a_paste_between_two_parts_of_a_message_leaves_a_gap() -> None:
+    first, said = "My neighbour writes this.", "I am suing over it."
+    context = ledger([("typed", first), ("pasted", "I stole a car."), ("typed", said)])
+    quotes = [Evidence(first, "s", "0")]
+    wanted = proposal(first, type="user", path="user_topic.md", name="", description="", body=f"{first}\n\n{said}", evidence=quotes)  # fmt: skip
+    assert decide(wanted, context).decision == "inbox"
+    assert decide(replace(wanted, body=f"{first} […] {said}"), context).decision == "accept"
+
+
+def test_a_letter_behind_a_backslash_is_read_in_two_ways() -> None:
+    text = '---\nname: x\ndescription: "%s"\ntype: user\n---\n'
+    assert why_ambiguous((text % "I am \\apolitical.").encode())
+    assert not why_ambiguous((text % 'I say \\"no\\" in C:\\\\x.').encode())
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """The names of memories: what may be a path, the path and title made from a sentence, the next path
-where one is taken, links by name, what an index line may call a memory, and what the keys of its file say. Whoever writes a memory
-names it here. Pure.
+where one is taken, links by name, what an index line may call a memory, and what the keys of its file
+say. Whoever writes a memory names it here. Pure.
 """
 
 from __future__ import annotations
