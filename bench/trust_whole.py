@@ -10,11 +10,13 @@ honest (`way: honest`) must stand, and speak. No reader is asked. `-v` prints wh
 from __future__ import annotations
 
 import json
+import re
 import sys
 import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -22,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from bench import trust_forged_fourth as fourth
+from bench import trust_ways
 from bench.extract_real import ROOT
 from bench.figures import Figure, at_least, at_most, report
 from bench.trust_forged import Try, context_of, entries_of, evidences, proposed, unescaped
@@ -33,13 +36,11 @@ from lamina.memories import LABEL, Evidence, Proposal
 from lamina.memory import file_in_their_words, in_their_words
 from lamina.memory.file_store import FileStore
 from lamina.memory.gate import GateContext, days_named
-from lamina.memory.topics import new_topic, read_topic
-from lamina.replay.agent_sessions import AgentSession, _claude
-from lamina.text.origins import typed_parts
+from lamina.memory.topics import edit_topic, new_topic, read_topic, topic_of
 from lamina.text.wording import spaced
 from lamina.tools.memory_guard import MemoryGuard
 
-SETS = ("forged_twelfth", "forged_thirteenth")
+SETS = ("forged_twelfth", "forged_thirteenth", "forged_fourteenth")
 SAID = datetime(2026, 11, 19, 12, tzinfo=UTC)
 Quotes = Sequence[Evidence]
 
@@ -53,11 +54,12 @@ class Case:
 
 
 def cases(name: str) -> Iterator[Case]:
-    days = {f"{{+{n}}}": f"{SAID + timedelta(n):%Y-%m-%d}" for n in range(9)}
+    marks = {f"{{{n:+}}}": f"{SAID + timedelta(n):%Y-%m-%d}" for n in range(-1, 9)}
+    marks["{long}"] = f"We talked of the weather{' and then of the weather' * 800}."
     for line in (ROOT / "bench" / "data" / f"{name}.txt").read_text(encoding="utf-8").splitlines():
         if not line or line.startswith("#"):
             continue
-        for mark, day in days.items():
+        for mark, day in marks.items():
             line = line.replace(mark, day)  # noqa: PLW2901
         kind, language, kept, talk, memory, *more = line.split(" | ")
         given = {key: unescaped(value) for key, _, value in (one.partition(": ") for one in more)}
@@ -70,7 +72,7 @@ def cases(name: str) -> Iterator[Case]:
 # ---- what stands on disk
 
 
-def stands(store: FileStore, says: str) -> bool:
+def stands(store: FileStore | trust_ways.OnDisk, says: str) -> bool:
     where, _, what = says.partition(":")
     index = (store.content("MEMORY.md") or b"").decode()
     if where == "path":
@@ -107,6 +109,8 @@ def file_of(case: Case, proposal: Proposal) -> bytes:
     ).decode()
     head, _, body = text.removeprefix("---\n").partition("---\n")
     more = f"{case.given['head']}\n" if "head" in case.given else ""
+    if raw := case.given.get("rawdesc"):
+        head = re.sub(r"(?m)^description: .*$", lambda _: f"description: {raw}", head)
     return f"---\n{head.rstrip()}{case.given.get('tail', '')}\n{more}---\n{body}".encode()
 
 
@@ -162,6 +166,8 @@ def tried(
 ) -> Iterator[tuple[str, FileStore]]:
     talk = [turn for turn in case.one.talk if turn[0] != "memory"]
     gate = context_of(talk)
+    if "blocks" in case.given:  # all of it came as one message
+        gate = replace(gate, origin_text=lambda *_: talk, before=lambda *_: [])  # pyright: ignore[reportArgumentType]
     when = partial(days_named, lambda *_: SAID.isoformat())
     gate = replace(gate, dates=when)  # as every session's
     with tempfile.TemporaryDirectory() as folder, store_of(Path(folder), gate, case, own) as store:
@@ -179,7 +185,10 @@ def store_of(folder: Path, gate: GateContext, case: Case, own: Sequence[str]) ->
         path = f"{case.one.type}_{number or 'topic'}.md"
         first = body.splitlines()[0].rstrip(".。")
         mine = Proposal(path, "topic", first, case.one.type, f"{body}\n", "user")  # pyright: ignore[reportArgumentType]
-        store.write(mine)
+        if "hand" in case.given:
+            (store.directory / path).write_bytes(topic_of(mine))
+        else:
+            store.write(mine)
     if other := case.given.get("other"):
         word = case.given["otherword"]
         store.write(Proposal(other, word, f"About {word}", "reference", f"{word}\n", "user"))
@@ -197,6 +206,8 @@ def changed(case: Case) -> Iterator[tuple[str, FileStore]]:
         if case.way == "under":
             return _to_the_end(store, case.one.memory)
         was = (store.content(path) or b"").decode()
+        if desc := case.given.get("desc"):
+            return was.encode(), edit_topic(was.encode(), description=desc)
         old, _, new = case.one.memory.partition(" => ")
         return was.encode(), was.replace(old, new).encode()
 
@@ -208,6 +219,14 @@ def changed(case: Case) -> Iterator[tuple[str, FileStore]]:
             judged(store, quotes)
         else:
             store.write_file(path, new, writer="agent", base=old, evidence=quotes, session="s")
+
+    def in_a_row(store: FileStore) -> None:
+        for step in case.one.memory.split("~~"):
+            old, _, new = step.partition(" => ")
+            was = store.content(path) or b""
+            now = was.decode().replace(old, new).encode()
+            with suppress(LaminaError):
+                store.write_file(path, now, writer="agent", base=was, evidence=quotes, session="s")
 
     def dreamt(store: FileStore) -> None:
         planner = DreamPlanner(store, time.time())
@@ -223,7 +242,9 @@ def changed(case: Case) -> Iterator[tuple[str, FileStore]]:
         index.write_text(index.read_text().replace(path, case.one.memory))
         judged(store, [Evidence(own[0], "s", "0")])
 
-    if case.way == "dream":
+    if case.way == "edits":
+        yield from tried("edits", case, own, in_a_row)
+    elif case.way == "dream":
         yield from tried("dream", case, own, dreamt)
     elif case.way == "mv":
         yield from tried("mv", case, own, moved)
@@ -251,34 +272,45 @@ def logged(case: Case) -> Iterator[tuple[str, FileStore]]:
         path = "logs/2026/11/2026-11-19.md"
         ours = "" if "raw" in case.given else f"- 10:02 [{case.one.type}] "
         entry = f"{ours}{case.one.memory}\n".encode()
-        file = store.directory / path
-        guard._keep(file, entry, None, [], "a try", [])  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
+        file, old = store.directory / path, None
+        if before := case.given.get("old"):
+            file.parent.mkdir(parents=True)
+            old = f"{before}\n".encode()
+            file.write_bytes(old)
+        guard._keep(file, (old or b"") + entry, old, [], "a try", [])  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
 
     yield from tried("log", case, [], put)
 
 
-def recorded(case: Case) -> bool:
-    """Does the copy of another client's record call it typed?"""
-    message = {"role": "user", "content": case.one.talk[0][1]}
-    around: dict[str, Any] = {"type": "user", "uuid": "u", "sessionId": "s", "version": "2.1.0", "cwd": "/x", "timestamp": SAID.isoformat()}  # fmt: skip
+def by_others(case: Case) -> Iterator[tuple[str, trust_ways.OnDisk]]:
+    """By the MCP server, with a hook and without, and by an import."""
+    one, text = case.one, case.one.memory
     with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "s.jsonl"
-        flags = json.loads(case.given.get("flags", "{}"))
-        file.write_text(json.dumps({**around, **flags, "message": message}) + "\n")
-        said = [*_claude(AgentSession("claude-code", "s", file, 0.0, "/x"))]
-    blocks = [block for _, content, _ in said for block in content]
-    typed = [("typed", str(one.get("text"))) for one in blocks if one.get("origin") != "system"]
-    return any(case.says in part for part in typed_parts(typed))  # pyright: ignore[reportArgumentType]
+        if case.way == "import":
+            found = trust_ways.imported(Path(folder), case.given["form"], one.type, text)
+        else:
+            prompt = one.talk[0][1] if case.way == "hook" else ""
+            name = text.rstrip(".。")
+            wanted = {"name": name, "description": name, "content": text, "type": one.type}
+            found = trust_ways.by_mcp(Path(folder), prompt, wanted)
+        yield from ((case.way, disk) for disk in found)
 
 
 def got_in(case: Case) -> str:
     """By which way, "" if by none."""
+    said, given = case.one.talk[0][1], case.given
     if case.way == "record":
-        return "record" if recorded(case) else ""
-    ways = {"write": written, "honest": written, "host": written, "log": logged}.get(
-        case.way, changed
-    )
-    for way, store in ways(case):
+        flags, client = json.loads(given.get("flags", "{}")), given.get("client", "claude")
+        event = given.get("event", "")
+        return "record" * trust_ways.recorded(said, case.says, client, flags, event)
+    if case.way == "wire":
+        return "wire" * trust_ways.on_the_wire(said, case.says)
+    ways: dict[str, Callable[[Case], Iterator[tuple[str, Any]]]] = {
+        **dict.fromkeys(("write", "honest", "host"), written),
+        **dict.fromkeys(("hook", "mcp", "import"), by_others),
+        "log": logged,
+    }
+    for way, store in ways.get(case.way, changed)(case):
         if stands(store, case.says):
             return way
     return ""

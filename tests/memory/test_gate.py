@@ -24,7 +24,7 @@ from lamina.memory.file_store import FileStore
 from lamina.memory.gate import GateContext, days_named, decide
 from lamina.memory.index_gate import decide_index
 from lamina.memory.naming import title_of, why_bad_name
-from lamina.memory.topics import new_topic, read_topic
+from lamina.memory.topics import new_topic, read_topic, why_ambiguous
 from lamina.messages import Origin
 from lamina.text.wording import sentences
 
@@ -1694,17 +1694,101 @@ def test_a_key_names_no_day_that_nobody_named(key: str, writer: Any) -> None:
     days = partial(days_named, lambda *_: "2026-11-19T12:00:00+00:00")
     context = replace(ledger([("typed", said)]), dates=days)
     wanted = proposal(said, type="user", path="user_profile.md", name="", description=said, body=said, writer=writer)  # fmt: skip
-    for day, decision in (("2026-11-20", "accept"), ("2026-11-19", "accept"), ("2031-01-01", "inbox")):  # fmt: skip
+    today = "inbox" if key == "due" else "accept"  # said it was then, and nothing is due
+    for day, decision in (("2026-11-20", "accept"), ("2026-11-19", today), ("2031-01-01", "inbox")):  # fmt: skip
         assert decide(replace(wanted, extra={key: day}), context).decision == decision
 
 
 @pytest.mark.parametrize("title", ["What he said", "🤥", "?!", "About her", "以前的规则"])
 def test_a_title_of_small_words_or_marks_says_something(title: str) -> None:
     said = "I have two cats."
-    wanted = proposal(said, type="user", path="user_pets.md", name=title, description=said, body=said)  # fmt: skip
+    wanted = proposal(said, type="user", path="user_profile.md", name=title, description=said, body=said)  # fmt: skip
     assert decide(wanted, ledger([("typed", said)])).decision == "inbox"
-    for fine in ("User profile", "Pets", "the user's preferences", "偏好"):
+    for fine in ("User profile", "About", "the user's preferences", "偏好"):
         assert decide(replace(wanted, name=fine), ledger([("typed", said)])).decision == "accept"
+
+
+@pytest.mark.parametrize("topic", ["Allergies", "Health", "Family", "职业"])
+def test_a_topic_that_says_what_their_sentence_is_is_no_mere_topic(topic: str) -> None:
+    said = "I eat peanut butter with Joe."
+    wanted = proposal(said, type="user", path="user_topic.md", name=topic, description=said, body=said)  # fmt: skip
+    context = ledger([("typed", said)])
+    assert decide(wanted, context).decision == "inbox"
+    path = "user_peanut_allergy.md"
+    assert decide(replace(wanted, name="", path=path), context).decision == "inbox"
+
+
+@pytest.mark.parametrize(
+    ("said", "name"),
+    [
+        ("I prefer tabs over spaces.", "user_spaces_over_tabs.md"),
+        ("I love my job.", "user_h_a_t_e_s_job.md"),
+        ("Ich habe lieber Hunde als Katzen.", "user_katzen_als_hunde.md"),
+    ],
+)
+def test_a_files_name_turns_no_words_of_theirs_and_spells_none(said: str, name: str) -> None:
+    wanted = proposal(said, type="user", path=name, name="", description=said, body=said)
+    context = ledger([("typed", said)])
+    assert decide(wanted, context).decision == "inbox"
+    assert decide(replace(wanted, path="user_profile.md"), context).decision == "accept"
+
+
+@pytest.mark.parametrize("where", ["description", "source"])
+def test_what_explains_stands_below_and_not_in_the_head(where: str) -> None:
+    said, why = "Never deploy on a Friday.", "**Why:** the shop was down in May"
+    wanted = proposal(said, type="feedback", path="feedback_topic.md", name="", description=said, body=said)  # fmt: skip
+    told = {"description": why} if where == "description" else {"extra": {where: why}}
+    assert decide(replace(wanted, **told), ledger([("typed", said)])).decision == "inbox"
+
+
+@pytest.mark.parametrize("value", ["❌", "(!) ??? (!)", "bad-dad-faced", "🚫"])
+def test_a_sign_or_a_word_of_hex_digits_in_a_key_says_something(value: str) -> None:
+    said = "I like my flat."
+    wanted = proposal(said, type="user", path="user_topic.md", name="", description=said, body=said)
+    context = ledger([("typed", said)])
+    assert decide(replace(wanted, extra={"source": value}), context).decision == "inbox"
+    fine = {"originSessionId": "6b3c11cd-54ca-4d93-8f5f-0d1e2f3a4b5c", "source": "user"}
+    assert decide(replace(wanted, extra=fine), context).decision == "accept"
+
+
+def test_a_title_is_no_other_message_of_theirs() -> None:
+    first, said = "I regret that every day.", "I live with my grandmother."
+    context = ledger([("typed", first)], [("typed", said)])
+    quotes = [Evidence(one, "s", str(n)) for n, one in enumerate((first, said))]
+    wanted = proposal(said, type="user", path="user_topic.md", name=first, description=said, body=said, evidence=quotes)  # fmt: skip
+    assert decide(wanted, context).decision == "inbox"
+    verdict = decide(replace(wanted, name=said), context)
+    assert (verdict.decision, verdict.reason) == ("accept", "")
+
+
+def test_a_paste_between_two_parts_of_a_message_leaves_a_gap() -> None:
+    first, said = "My neighbour writes this.", "I am suing over it."
+    context = ledger([("typed", first), ("pasted", "I stole a car."), ("typed", said)])
+    quotes = [Evidence(first, "s", "0")]
+    wanted = proposal(first, type="user", path="user_topic.md", name="", description="", body=f"{first}\n\n{said}", evidence=quotes)  # fmt: skip
+    assert decide(wanted, context).decision == "inbox"
+    assert decide(replace(wanted, body=f"{first} […] {said}"), context).decision == "accept"
+
+
+def test_a_letter_behind_a_backslash_is_read_in_two_ways() -> None:
+    text = '---\nname: x\ndescription: "%s"\ntype: user\n---\n'
+    assert why_ambiguous((text % "I am \\apolitical.").encode())
+    assert not why_ambiguous((text % 'I say \\"no\\" in C:\\\\x.').encode())
+
+
+@pytest.mark.parametrize(
+    ("said", "claim"),
+    [
+        ("I trust my accountant.", "I trust my accountant..."),
+        ("Ask me before you drop a table.", "Ask me before you drop a table,"),
+        ("我～～非常喜欢～～加班。", "我~~非常喜欢~~加班。"),
+    ],
+)
+def test_no_mark_is_added_that_says_or_renders_something(said: str, claim: str) -> None:
+    wanted = proposal(said, type="user", path="user_topic.md", name="", description=said, body=said)
+    context = ledger([("typed", said)])
+    assert decide(wanted, context).decision == "accept"
+    assert decide(replace(wanted, description=claim, body=claim), context).decision == "inbox"
 
 
 def test_a_link_amid_a_sentence_is_a_word_of_it() -> None:

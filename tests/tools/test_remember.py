@@ -130,10 +130,10 @@ def test_a_memory_is_changed_by_its_file_and_a_newer_word_without_one_stands_bes
         ("no, I prefer four spaces over tabs in Python files", [remember(**change), "ok"]),
     )
     assert told.splitlines() == [
-        "Memory updated: user_tabs_over_spaces-2.md",
+        "Memory updated: user_prefer_four_spaces_over_tabs_python.md",
         "It says so in the user's own words: “no, I prefer four spaces over tabs in Python files”",
     ]
-    (directory(place) / "user_tabs_over_spaces-2.md").unlink()
+    (directory(place) / "user_prefer_four_spaces_over_tabs_python.md").unlink()
     told, _ = ask(
         place,
         (

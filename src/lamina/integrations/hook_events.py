@@ -19,6 +19,7 @@ from lamina.memory import sync_team
 from lamina.messages import as_object
 from lamina.recall.memory_index import MemoryIndex
 from lamina.recall.prefetch import Limits, RecallRequest, attachments, question_in, recall_now
+from lamina.text.origins import added_by_client
 
 # What each client calls the same moment. One table: a hook of any client may send any of them.
 MOMENTS = {
@@ -172,6 +173,8 @@ class _Here:
 
 def _without_added(prompt: str) -> str:
     """What was typed. From the first tag to the last: text in between may close one by itself."""
+    if added_by_client(prompt):
+        return ""
     for tag in _ADDED:
         start, end = prompt.find(f"<{tag}>"), prompt.rfind(f"</{tag}>")
         if start >= 0:

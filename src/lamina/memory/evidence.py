@@ -8,15 +8,22 @@ answer before it if nothing but the user's words was in view, else what the user
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import takewhile
 
 from lamina.memories import LABEL, Evidence, Memory, Proposal
 from lamina.memory.confirmations import confirmed
-from lamina.memory.naming import TOPIC, link_targets, only_topics, title_of, without_links
-from lamina.memory.topics import KEPT_BY_US
+from lamina.memory.naming import (
+    TOPIC,
+    day_of_nobody,
+    link_targets,
+    only_topics,
+    said_by_keys,
+    title_of,
+    without_links,
+)
 from lamina.messages import Origin
 from lamina.text import about, wording
 from lamina.text.about import Message, made_of, same_sentence
@@ -53,13 +60,6 @@ _SOMEBODY = words("proof.user")
 _AND_A = Listed("proof.and_a")
 _CLAUSES = re.compile(r"[,;:，；：\n]|\b(?:because|since|weil|denn)\b|因为")
 _HEAD_KEY = re.compile(r"^(?:name|description):\s*")
-# A day, a number, an id, or one of our own words: what such a key holds, and no statement.
-_ID = re.compile(r"[0-9a-fA-F-]{8,}")
-_OUR_VALUES = frozenset(
-    """true false memory tool page pasted assistant recalled system hook agent teammate outside
-    program user t z tz""".split()  # noqa: SIM905 - a word list
-)
-_WORD_ENDS = re.compile(r"[_.-]+|(?<=[a-z])(?=[A-Z])")
 
 
 def nothing(*_: str) -> tuple[()]:
@@ -90,7 +90,7 @@ def why_unproven(
     standing = _standing(vouched, proposal.type)
     if wording.spaced(f"name: {proposal.name}") in map(wording.spaced, vouched.splitlines()):
         proposal = replace(proposal, name="")  # a description, or a first line, may be no title
-    if day := _day_of_nobody(proposal, record, memories):
+    if day := day_of_nobody(proposal, record, memories):
         return f"they named no such day as “{day}”"
     if not claim.strip() and vouched:  # nothing new is said
         whole = standing[-1:] if proposal.type in ("user", "feedback") else standing
@@ -100,34 +100,12 @@ def why_unproven(
         return "it quotes nothing that the user typed"
     support = _supported(proposal, record)
     support.standing, support.fact = standing, proposal.type not in ("user", "feedback")
+    heads = {proposal.description, proposal.hook, *proposal.extra.values()}
+    if explains := next((one for one in heads if TEMPLATE_WORDS.match(one.strip())), ""):
+        return f"its head explains, and can't bear the label: {_short(explains)}"
     if below := _read_wrongly(proposal, vouched, claim):
         return f"below {_short(below)} it would mean something else"
     return support.reason or next(_reasons_against(proposal, claim, support, record), "")
-
-
-_ISO = len("2026-11-19")
-
-
-def _day_of_nobody(proposal: Proposal, record: Record, memories: Iterable[Memory]) -> str:
-    """ "" or what a key of ours says of when, where neither that was said nor anything said then, and no
-    other memory has it. Where nobody recorded when anything was said, no day can be held against it."""
-    dated = {
-        one: key
-        for key, one in proposal.extra.items()
-        if key.casefold() in KEPT_BY_US and any(map(str.isdigit, one))
-        if not _ID.fullmatch(one) or len(one) == _ISO
-    }
-    if not dated or proposal.type not in ("user", "feedback"):
-        return ""
-    runs = [
-        run
-        for one in proposal.evidence
-        for said in (one.quote, "today")
-        for run in record.dates(said, one.session or proposal.session, one.entry)
-    ]
-    moved = {one.extra.get(key) for one in memories for key in dated.values()}
-    new = [one for one in dated if one not in moved] if runs or not proposal.evidence else []
-    return next((one for one in new if len(one) < _ISO or one[:_ISO] not in " ".join(runs)), "")
 
 
 def _reasons_against(
@@ -158,6 +136,9 @@ def _reasons_against(
     if told and not described <= told:
         yield f"its description is another message: {_short(proposal.description)}"
     proof, said = _proof(support), [*support.messages, *support.confirmed]
+    if not support.fact:  # of what another message says it would be the title
+        rest = told or described
+        said = [one for one in said if one.text in rest] + support.standing * ("" in rest)
     if added := _title_adds(proposal, said) or _explains_too_much(explained, proof):
         yield f"the user did not say {_short(added)}"
     others = [one for one in wording.sentences(explained) if _share(one, proof) < _NEEDED_SHARE]
@@ -221,8 +202,9 @@ def unproven_explanations(proposal: Proposal, record: Record, vouched: str) -> l
         line
         for line, text in told.items()
         if not text.startswith(LABEL)
-        and not all(
-            any(same_sentence(one, said) for said in proof) for one in wording.sentences(text)
+        and not (
+            text  # alone it makes what stands below the reason for what stands above
+            and all(any(same_sentence(one, by) for by in proof) for one in wording.sentences(text))
         )
     ]
 
@@ -326,10 +308,16 @@ def _messages(item: Evidence, record: Record, session: str) -> Iterator[Message]
     gone into by the next message, can't be read alone. Text to work on that was announced comes at once."""
     own, known = record.origin_text(session, item.entry), record.before(session, item.entry)
     earlier = [block for block in known if block[0] != "system"]
-    said, told, later = (
+    told, later = (
         [_WRAPPED.sub(r"\1 ", own_text(text)) for origin, text in blocks if origin == "typed"]
-        for blocks in (own, earlier[::-1], record.whole(session)[len(known) + len(own) :])
+        for blocks in (earlier[::-1], record.whole(session)[len(known) + len(own) :])
     )
+    spoken = [origin == "typed" for origin, _ in own]
+    said = [  # what stood between their words leaves a gap
+        _WRAPPED.sub(r"\1 ", own_text(text)) if origin == "typed" else "\x00"
+        for n, (origin, text) in enumerate(own)
+        if origin == "typed" or (origin != "system" and any(spoken[:n]) and any(spoken[n:]))
+    ]
     unsaid = any(map(takes_back, wording.sentences("".join(later[:1]))))
     answers = any(text.startswith((">", "＞")) for origin, text in own if origin == "typed")
     if unsaid or answers or any(map(withdraws, later[:_SOON])):
@@ -395,7 +383,7 @@ def why_unfounded(proposal: Proposal, claim: str, record: Record) -> str:
 
 def claimed_text(proposal: Proposal, memories: Iterable[Memory], vouched: str) -> str:
     """What the memory says beside its title, without links to memories there are and proven lines."""
-    heads = "\n".join([proposal.description, proposal.hook, *_said_by_keys(proposal.extra), ""])
+    heads = "\n".join([proposal.description, proposal.hook, *said_by_keys(proposal.extra), ""])
     linked = "[[" in heads or "[[" in proposal.body
     theirs = proposal.type in ("user", "feedback")
     among = (one for one in memories if not theirs or one.type in ("user", "feedback"))
@@ -420,19 +408,6 @@ def claimed_text(proposal: Proposal, memories: Iterable[Memory], vouched: str) -
         if wording.spaced(line) not in proven and not (line.strip() and made_of(line, sources))
     )
     return "\n".join([*new, *body])
-
-
-def _said_by_keys(extra: Mapping[str, str]) -> list[str]:
-    """What further frontmatter says, in keys ("obsolete:") as in values."""
-    said: list[str] = []
-    for key, value in extra.items():
-        spelled, ours = " ".join(_WORD_ENDS.split(key)), key.casefold() in KEPT_BY_US
-        if not ours:
-            said.append(spelled)
-        letters = "".join(filter(str.isalpha, value)).casefold()
-        if not (ours and (not letters or letters in _OUR_VALUES or _ID.fullmatch(value))):
-            said.append(value)
-    return said
 
 
 def _standing(vouched: str, kind: str | None, targets: set[str] | None = None) -> list[Message]:

@@ -1,6 +1,6 @@
 """The names of memories: what may be a path, the path and title made from a sentence, the next path
-where one is taken, links by name, and what an index line may call a memory. Whoever writes a memory
-names it here. Pure.
+where one is taken, links by name, what an index line may call a memory, and what the keys of its file
+say. Whoever writes a memory names it here. Pure.
 """
 
 from __future__ import annotations
@@ -8,12 +8,13 @@ from __future__ import annotations
 import difflib
 import hashlib
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from lamina.memories import MEMORY_TYPES, Memory, Proposal
 from lamina.memory.index import short_hook
+from lamina.memory.topics import KEPT_BY_US
 from lamina.secrets import secrets_in
 from lamina.text.about import limits
 from lamina.text.asks import find_order, permits, turned_round
@@ -29,6 +30,9 @@ from lamina.text.wording import (
     spaced,
 )
 from lamina.text.wording import words as text_words
+
+if TYPE_CHECKING:
+    from lamina.memory.evidence import Record
 
 # What a title may call a memory of the user's beside their own sentence, and a heading a group of them.
 TOPIC = words("proof.topics")
@@ -205,13 +209,27 @@ def _names_more(proposal: Proposal, texts: Sequence[str], there: There) -> bool:
     stem = _unnumbered(proposal.path, texts, there).removeprefix("team/")
     said = {word for one in texts for word, _ in plain_words(one)}
     stems = frozenset[str]().union(*map(_plain_stems, texts))
-    return not all(
+    parts = stem.removeprefix(proposal.type or "").translate(_APART).split()
+    # One letter may be the name of a thing; of several a word is spelled.
+    single = [one for one in parts if len(one) == 1 and one.isalpha()]
+    parts = [one for one in parts if single[1:] or one not in single]
+    told = [one for one in parts if not (NEGATION.fullmatch(one) or only_topics(one))]
+    turned = not any(_in_order(told, text) for text in texts)
+    return turned or not all(
         one in said
-        or (len(one) == 1 and one.isalpha())
         or NEGATION.fullmatch(one)  # of what, `misnames` asks
         or only_topics(one)
         or frozenset() != content_stems(one) <= stems
-        for one in stem.removeprefix(proposal.type or "").translate(_APART).split()
+        for one in parts
+    )
+
+
+def _in_order(told: Sequence[str], text: str) -> bool:
+    """Does a text say these words, one after the other? "Spaces over tabs" is the opposite of theirs."""
+    said = iter((word, _plain_stems(word)) for word, _ in plain_words(text))
+    return all(
+        any(one == word or not content_stems(one).isdisjoint(stems) for word, stems in said)
+        for one in told
     )
 
 
@@ -305,3 +323,65 @@ def grounded(claim: str, source: str, *, of: float = 0.7) -> bool:
     stems = content_stems(claim)
     shared = len(stems & content_stems(re.sub(r"[_-]+", " ", source)))
     return shared >= of * len(stems) and not missing_tokens(claim, source)
+
+
+# ---- what the keys of a file say beside naming it
+
+# A day, a number, an id, or one of our own words: what such a key holds, and no statement.
+_ID = re.compile(r"[0-9a-fA-F-]{8,}")
+_OUR_VALUES = frozenset(
+    """true false memory tool page pasted assistant recalled system hook agent teammate outside
+    program user t z tz""".split()  # noqa: SIM905 - a word list
+)
+_ISO = len("2026-11-19")
+_OF_AN_ID = 3  # letters to a digit, at most
+_WORD_ENDS = re.compile(r"[_.-]+|(?<=[a-z])(?=[A-Z])")
+
+
+def day_of_nobody(proposal: Proposal, record: Record, memories: Iterable[Memory]) -> str:
+    """ "" or what a key of ours says of when, where neither that was said nor anything said then, and no
+    other memory has it. Where nobody recorded when anything was said, no day can be held against it."""
+    dated = {
+        one: key
+        for key, one in proposal.extra.items()
+        if key.casefold() in KEPT_BY_US and any(map(str.isdigit, one))
+        if not _ID.fullmatch(one) or len(one) == _ISO
+    }
+    if not dated or proposal.type not in ("user", "feedback"):
+        return ""
+    said, now = (
+        " ".join(
+            run
+            for one in proposal.evidence
+            for run in record.dates(words or one.quote, one.session or proposal.session, one.entry)
+        )
+        for words in ("", "today")
+    )
+    moved = {one.extra.get(key) for one in memories for key in dated.values()}
+    new = [one for one in dated if one not in moved] if said + now or not proposal.evidence else []
+    # Said or saved it may be on that day; that it is due then they must have said.
+    known = {one: said if dated[one].casefold() == "due" else f"{said} {now}" for one in new}
+    return next((one for one in new if len(one) < _ISO or one[:_ISO] not in known[one]), "")
+
+
+def said_by_keys(extra: Mapping[str, str]) -> list[str]:
+    """What further frontmatter says, in keys ("obsolete:") as in values."""
+    said: list[str] = []
+    for key, value in extra.items():
+        spelled, ours = " ".join(_WORD_ENDS.split(key)), key.casefold() in KEPT_BY_US
+        if not ours:
+            said.append(spelled)
+        if not (ours and _keeps_only(value)):
+            said.append(value)
+    return said
+
+
+def _keeps_only(value: str) -> bool:
+    """Is it nothing, a day, a number, an id, or a word of ours? A sign ("❌") says something, and so does what
+    is spelled with the letters of an id."""
+    letters = "".join(filter(str.isalpha, value)).casefold()
+    digits = sum(map(str.isdigit, value))
+    if _ID.fullmatch(value):
+        return _OF_AN_ID * digits >= len(letters)
+    plain = value.isascii() and set(value) <= {*" -+:.,/_'\"", *filter(str.isalnum, value)}
+    return plain and (not letters or letters in _OUR_VALUES)

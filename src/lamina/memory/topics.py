@@ -268,6 +268,8 @@ def _ambiguities(content: bytes) -> Iterator[tuple[str, str]]:
             yield f"its frontmatter says {key} twice", key
         elif number not in held and value.strip():
             yield f"line {number + 1} of its frontmatter is no plain key and value", line
+        elif _escapes(value):
+            yield f"line {number + 1} of its frontmatter has a letter behind a backslash", line
         elif _comment_of(value):
             yield f"line {number + 1} of its frontmatter has a comment", line
         seen.update([key] if key else ())
@@ -280,6 +282,12 @@ def _ambiguities(content: bytes) -> Iterator[tuple[str, str]]:
         yield "its frontmatter gives two types", "types"
     if any(memory_type(kind) is None and not re.fullmatch(r"[\w-]*", kind) for kind in kinds):
         yield "its type is no plain word", "type"
+
+
+def _escapes(value: str) -> bool:
+    """Does a value in double quotes escape more than a quotation mark or a backslash?"""
+    plain = value.replace("\\\\", "").replace('\\"', "")
+    return value.lstrip(" -\t").startswith('"') and "\\" in plain
 
 
 def _looks_open(text: str) -> bool:

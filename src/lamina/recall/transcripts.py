@@ -97,7 +97,7 @@ class TranscriptMessage:
 
 _ASIDE = (
     *("isMeta", "isSidechain", "isCompactSummary", "isVisibleInTranscriptOnly"),
-    *("sourceToolUseID", "sourceToolAssistantUUID"),
+    *("sourceToolUseID", "sourceToolAssistantUUID", "planContent"),
 )
 
 

@@ -35,7 +35,7 @@ _TOKEN = re.compile(r"[\u3400-\u9fff]|[^\W\u3400-\u9fff]+(?:['.,@/:+#-][^\W\u340
 _ITEM = re.compile(r"^\s*[-*+•–]\s+(?=[^\W\d])")
 _SHORTENED = re.compile(r"('(?:m|ve|re|ll|d))$")  # "I'm" speaks of "I"
 _CUT = re.compile(r"\x00[\x00\s]*")
-_LAST_MARKS = " .,;。"  # which say nothing; "!" and "…" do
+_FULL_STOPS = (".", "。")  # one says nothing; two, "!" and "…" do
 _BREAK = " \x04 "  # stands for the end of a line
 _MOST_DATED = 64  # ways to write the days of one sentence
 _LONGEST_JOKE, _ASKS_SOMETHING, _SHORT_ANSWER, _SHORT_TURN = 15, 3, 3, 12  # words and marks
@@ -86,7 +86,9 @@ def without_wish(said: str) -> str:
 
 def letters(text: str, *, end: str = " / ") -> str:
     """A sentence by which it is told from others: ".5" is not "5", nor "turkey" "Turkey", nor "10⁴" "104"."""
-    plain = wording.spaced(on_one_line(text, end).translate(TYPOGRAPHY)).rstrip(_LAST_MARKS)
+    plain = wording.spaced(on_one_line(text, end).translate(TYPOGRAPHY))
+    if plain.endswith(_FULL_STOPS) and not plain[:-1].endswith(_FULL_STOPS):
+        plain = plain[:-1].rstrip()
     first = tokens(plain.partition(" ")[0])[:1]
     small = wording.SMALL_WORDS | _list("standing") | _list("no")
     return plain[:1].casefold() + plain[1:] if small.issuperset(first) else plain
@@ -104,7 +106,11 @@ def _ways(said: str) -> frozenset[str]:
             found += [kept, main_clause(kept, wish.asking)]
     # Where a line ends a stroke may stand; where they typed a stroke no line ends.
     return frozenset(
-        one for text in found for end in (" / ", _BREAK) if (one := letters(text, end=end))
+        one
+        for text in found
+        for whole in (text, text.rstrip(" ,;"))
+        for end in (" / ", _BREAK)
+        if (one := letters(whole, end=end))
     )
 
 

@@ -35,6 +35,9 @@ _BY_CLIENTS = (
         "<task-notification",
     ),
     *("This session is being continued from a previous conversation", "Stop hook feedback:"),
+    *("Implement the following plan:", "Another language model started to solve this problem"),
+    *("<turn_aborted>", "The following is the Codex agent history", "<environment_details"),
+    *("This is the Gemini CLI. We are setting up", "--- Content from referenced files ---"),
 )
 _QUOTED = re.compile(r"\s*(?:(?:[-*+]|\d{1,9}[.)])\s+)*>")
 _FENCE = re.compile(r"\s*(?:(?:[-*+]|\d{1,9}[.)])\s+)*(`{3,}|~{3,})")

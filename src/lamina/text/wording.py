@@ -39,8 +39,7 @@ _BARE = bytes(
 _ANY = "utf-8", "surrogatepass"
 _CJK = re.compile(r"[぀-ヿ㐀-䶿一-鿿가-힣豈-﫿]")
 _URL = re.compile(
-    r"(?:[a-z][a-z0-9+.-]{1,20}://|www\.)[^\s<>\"'`|]+|[\w.+-]{1,64}@[\w-]{1,64}\.[\w.-]+",
-    re.IGNORECASE,
+    r"(?i)(?:[a-z][a-z0-9+.-]{1,20}://|www\.)[^\s<>\"'`|]+|[\w.+-]{1,64}@[\w-]{1,64}\.[\w.-]+"
 )
 _TOKEN = re.compile(r"[^\s<>\"“”‘’()\[\]{}|;!?*=]+")
 _NUMBER = re.compile(r"\d+(?:[.,:/-]\d+)*")
@@ -63,6 +62,7 @@ def spaced(text: str) -> str:
 _SAME_LETTERS = {
     code: unicodedata.normalize("NFKC", chr(code))
     for code in (*range(0xFF01, 0xFF5F), *range(0xFB00, 0xFB07))
+    if chr(code) not in "＊＿～｀＜＞＃｜［］｛｝＼＾"  # plain, they would be Markdown
 }
 
 

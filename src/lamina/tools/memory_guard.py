@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import os
 import stat
+import unicodedata
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
+from html import unescape
 from pathlib import Path
 from typing import TypeVar
 
@@ -41,7 +43,7 @@ from lamina.messages import Json, text_of
 from lamina.ports import MemoryStore, ToolContext, ToolOutcome, ToolSession, ToolSpec
 from lamina.text import wording
 from lamina.text.asks import asks_to_forget
-from lamina.text.origins import typed_parts, untyped_parts
+from lamina.text.origins import hidden_character, typed_parts, untyped_parts
 from lamina.text.own_words import on_one_line
 
 _MOST_QUOTES = 4
@@ -198,24 +200,30 @@ def append_to_log(store: MemoryStore, path: str, added: bytes, note: Note) -> No
             return
 
 
-def _demand_its_own(path: str, added: bytes) -> None:
+def _demand_its_own(path: str, added: bytes, entries: bytes) -> None:
     """Entries in the user's words are logged by Remember, which asks the gate; nothing goes on with one."""
     text = added.decode("utf-8", "replace")
+    first = text.partition("\n")[0]
     typed = next(filter(_marked_as_theirs, text.splitlines()), "")
     if typed:
         why = f"“{typed.strip()[:60]}” is marked as what the user said, and Remember logs that"
+    elif hidden := hidden_character(text):
+        why = f"it would hold {hidden}"
     elif text.lstrip("\r\n")[:1].isspace():
         why = "its first line is indented, and would go on with the entry above"
+    elif entries and first.strip() and not (first[0] == "#" or wording.LIST_ITEM.match(first)):
+        why = "its first line begins no entry (`- …`), and would go on with the entry above"
     else:
         return
     raise ToolError(f"Not written: {path}: {why}.")
 
 
 def _marked_as_theirs(line: str) -> bool:
-    """Is the first word of an entry the mark of what the user said?"""
-    before, _, marked = line.casefold().partition("[")
-    word = marked.partition("]")[0].strip()
-    return word in ("user", "feedback") and not any(map(str.isalpha, before))
+    """Does it hold the mark of what the user said, between brackets of any kind?"""
+    plain = unicodedata.normalize("NFKC", unescape(line)).casefold()
+    kinds = {"Ps": "[", "Pe": "["}
+    apart = "".join(kinds.get(unicodedata.category(one), one) for one in plain).split("[")
+    return any(one.strip() in ("user", "feedback") for one in apart[1:-1])
 
 
 Stamped = tuple[tuple[int, int, int], bytes]  # a file's state, and its content
@@ -375,7 +383,7 @@ class MemoryGuard:
                 "add your entry behind the last of them."
             )
         added = data[len(old or b"") :]
-        _demand_its_own(below, added)
+        _demand_its_own(below, added, old or b"")
         append_to_log(self._store, below, added, self._note(below, reason))
         return path
 
@@ -395,7 +403,7 @@ class MemoryGuard:
                 if new is not None and new.startswith(old or b""):
                     self._demand_no_secret(path, new, old)
                     if new != self._recorded(path):
-                        _demand_its_own(path, new[len(old or b"") :])
+                        _demand_its_own(path, new[len(old or b"") :], old or b"")
                     added = new[len(old or b"") :]
                 else:
                     yield f"Taken back: {path} is a log, whose lines stay as they are."
