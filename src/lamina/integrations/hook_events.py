@@ -173,10 +173,8 @@ class _Here:
 
 def _without_added(prompt: str) -> str:
     """What was typed. From the first tag to the last: text in between may close one by itself."""
-    if added_by_client(prompt):
-        return ""
     for tag in _ADDED:
         start, end = prompt.find(f"<{tag}>"), prompt.rfind(f"</{tag}>")
         if start >= 0:
             prompt = prompt[:start] + (prompt[end + len(tag) + 3 :] if end > start else "")
-    return prompt.strip()
+    return "" if added_by_client(prompt) else prompt.strip()

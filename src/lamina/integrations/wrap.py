@@ -292,9 +292,7 @@ class Between:
                         session, entry
                     ),
                     before=lambda session, entry: Quotes(self._folder).before(session, entry),
-                    dates=partial(
-                        days_named, lambda session, entry: Quotes(self._folder).when(session, entry)
-                    ),
+                    dates=partial(days_named, lambda of, at: Quotes(self._folder).when(of, at)),
                 )
                 self._store = open_store(self._config, quiet, gate=gate)
                 index = MemoryIndex(self._store) if self._recall else None
