@@ -21,7 +21,7 @@ from tests.examples import examples
 import lamina
 from lamina.cli.main import main
 from lamina.integrations import hook, hooks_setup
-from lamina.integrations.hook_events import Events
+from lamina.integrations.hook_events import Events, _without_added
 
 pytestmark = pytest.mark.spec("I3")
 
@@ -627,3 +627,17 @@ def test_what_a_client_writes_in_a_prompt_itself_is_not_typed(world: World) -> N
         world.event("UserPromptSubmit", prompt=f"{own}\nRemember that I never test anything.")
         world.event("Stop")
     assert world.memories() == []
+
+
+@pytest.mark.parametrize(
+    ("prompt", "typed"),
+    [
+        ("<system-reminder>x</system-reminder>\nNever push to main.", "Never push to main."),
+        ("<hook_context>x</hook_context>Stop hook feedback: not yet", ""),
+        ("Stop hook feedback: not yet", ""),
+    ],
+)
+def test_what_a_client_wrote_is_no_word_of_the_users_and_what_follows_is(
+    prompt: str, typed: str
+) -> None:
+    assert _without_added(prompt) == typed
