@@ -109,6 +109,23 @@ def test_a_full_index_gets_no_line_that_would_push_another_out_of_sight(tmp_path
     assert len(after) == 200
 
 
+def test_the_lines_of_one_index_are_repaired_in_one_commit(tmp_path: Path) -> None:
+    (tmp_path / "search.md").write_text("The service for search is written in Go.\n")
+    lines = "".join(f"- [Gone {number}](gone_{number}.md) — was here\n" for number in range(9))
+    (tmp_path / "MEMORY.md").write_text(lines)
+    with FileStore(tmp_path) as store:
+        store.catch_up()
+        before = [one.id for one in store.history.log()]
+        done = repair(store, look_over(store, time.time())[1])
+        after = [one.id for one in store.history.log()]
+        assert len(done) == 10
+        assert not any(item.failure for item in done)
+        assert after[1:] == before
+        assert "(search.md)" in (tmp_path / "MEMORY.md").read_text()
+        store.undo(after[0])
+    assert (tmp_path / "MEMORY.md").read_text() == lines
+
+
 def audit(
     store: FileStore, capsys: pytest.CaptureFixture[str], *words: str
 ) -> tuple[int, str, str]:

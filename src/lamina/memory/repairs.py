@@ -1,8 +1,8 @@
-"""Carries out what an audit found safe to repair, step by step, through the store and its gate."""
+"""Carries out what an audit found safe to repair, through the store and its gate."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lamina.errors import LaminaError, MemoryStoreError
@@ -20,36 +20,63 @@ class Repaired:
     failure: str = ""  # why it was not done
 
 
-def repair(store: MemoryStore, steps: Iterable[Step]) -> list[Repaired]:
-    """Do the steps one by one; one that fails is named and the others go on."""
-    done: list[Repaired] = []
+def repair(store: MemoryStore, steps: Sequence[Step]) -> list[Repaired]:
+    """Do the steps one by one, those on one index in one write; one that fails is named and the others
+    go on."""
+    done: dict[Step, str] = {}
+    lines: dict[str, list[Step]] = {}
     for step in steps:
+        if step.action in ("drop_pointer", "add_pointer"):
+            lines.setdefault(index_of(step.path), []).append(step)
+            continue
         try:
             _carry_out(store, step)
-            done.append(Repaired(step))
+            done[step] = ""
         except LaminaError as error:
-            done.append(Repaired(step, str(error)))
-    return done
+            done[step] = str(error)
+    for name, some in lines.items():
+        done |= _repair_lines(store, name, some)
+    return [Repaired(step, done[step]) for step in steps]
 
 
 def _carry_out(store: MemoryStore, step: Step) -> None:
     reason = f"audit: {step.reason}"
     if step.action == "delete":
         store.forget(step.path, writer="user", tombstone=False, reason=reason)
-        return
-    if step.action == "set_type":
+    else:
         old = store.read_bytes(step.path)
         new = edit_topic(old, type=memory_type(step.value))
         store.write_file(step.path, new, writer="user", base=old, reason=reason)
-        return
-    name, link = index_of(step.path), index.link_of(step.path)
+
+
+def _repair_lines(store: MemoryStore, name: str, steps: Sequence[Step]) -> dict[Step, str]:
+    done: dict[Step, str] = {}
     before = store.content(name)
+    after = before or b""
+    for step in steps:
+        try:
+            after, done[step] = _with_line(store, name, after, step), ""
+        except LaminaError as error:
+            done[step] = str(error)
+    mended = [step for step in steps if not done[step]]
+    if mended:
+        more = f", and {len(mended) - 1} more" if mended[1:] else ""
+        reason = f"audit: {mended[0].reason}{more}"
+        try:
+            store.write_file(name, after, writer="user", base=before, reason=reason, subject=reason)
+        except LaminaError as error:
+            done |= dict.fromkeys(mended, str(error))
+    return done
+
+
+def _with_line(store: MemoryStore, name: str, content: bytes, step: Step) -> bytes:
+    """The index with one line more or less."""
+    link = index.link_of(step.path)
     if step.action == "drop_pointer":
-        after = without_pointer(before or b"", link)
-    else:
-        memory = for_index(store.read(step.path), store.secret_rules)
-        title, hook = index.told_of(link, memory.name, memory.description, quoted=memory.quoted)
-        after = with_pointer(before or b"", link, title, hook, section=memory.type or "")
-        if index.load_index(after).warning:
-            raise MemoryStoreError(f"{name} is full: a new line would hide another one")
-    store.write_file(name, after, writer="user", base=before, reason=reason, subject=reason)
+        return without_pointer(content, link)
+    memory = for_index(store.read(step.path), store.secret_rules)
+    title, hook = index.told_of(link, memory.name, memory.description, quoted=memory.quoted)
+    after = with_pointer(content, link, title, hook, section=memory.type or "")
+    if index.load_index(after).warning:
+        raise MemoryStoreError(f"{name} is full: a new line would hide another one")
+    return after
