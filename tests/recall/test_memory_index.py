@@ -7,6 +7,7 @@ import os
 import shutil
 import stat
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,9 +18,10 @@ from tests.memories import directory, put
 from tests.sessions import Place
 
 from lamina.errors import MemoryStoreError
+from lamina.local import embedder
 from lamina.local.embedder import WordVectors
 from lamina.memory.file_store import FileStore
-from lamina.recall import Match, scoring
+from lamina.recall import Match, index_files, scoring
 from lamina.recall.memory_index import (
     INDEX_FILE,
     USES_FILE,
@@ -30,6 +32,15 @@ from lamina.recall.memory_index import (
     load_uses,
     unused,
 )
+
+
+@pytest.fixture(autouse=True, scope="module")
+def by_words_alone() -> Iterator[None]:
+    """Vectors of the extra are made in the background: what they add would come between two searches."""
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (embedder, index_files):
+            patch.setattr(module, "has_sentence_model", lambda: False)
+        yield
 
 
 @pytest.fixture
