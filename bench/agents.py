@@ -1,5 +1,5 @@
 """Agents: how soon a fork is ready, what an agent weighs, what a message between processes costs, what
-`kill -9` of senders and readers does to 8,000 messages on files and on PostgreSQL, and what 64 forks of
+`kill -9` of senders and readers does to 16,000 messages on files and on PostgreSQL, and what 64 forks of
 one answer send to a provider over HTTP.
 
 Nothing is tuned on these runs. The script of kills is random with a fixed seed; how often it strikes
@@ -40,7 +40,7 @@ from lamina.ports import Letter, Post, Presence
 from lamina.session import Session
 
 AGENTS, FORKS = 64, 64
-SENDERS, EACH, READERS = 4, 2_000, 2
+SENDERS, EACH, READERS = 4, 4_000, 2
 MESSAGES = 200  # whose cost is measured
 ON = {"agents.enabled": True, "notes.enabled": False, "agents.at_once": 200}
 
@@ -393,7 +393,8 @@ def forks_over_http() -> list[Figure]:
         provider.script([text("hello " * 3_000)], [text("Many parts. " * 2_000), *calls])
         url = provider.url
         anyio.run(story, AnthropicModel("claude-sonnet-4-5", api_key="k", base_url=url, retries=0))
-    shares = [event.usage.cache_read / event.usage.prompt for event in called[1:]]
+    # Without the one that filled the cache, which is not always the first to be told of.
+    shares = sorted(event.usage.cache_read / event.usage.prompt for event in called)[1:]
     return [
         at_least("forks of one answer over HTTP", len(called), "", FORKS),
         at_most("different prefixes that they send", len(sent), "", 1),
