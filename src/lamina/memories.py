@@ -20,6 +20,9 @@ MEMORY_TYPES: tuple[MemoryType, ...] = ("user", "feedback", "project", "referenc
 # Stands behind **Why:** and **How to apply:** where the user did not say it. Plain words, so that it
 # outlives every editor.
 LABEL = "(assistant's words)"
+# Stands before the lines of a file's head where they are given together with those of its text, which
+# may begin like one.
+HEAD = "\0"
 # The frontmatter key of what nobody typed, and what its origin begins with. Kept in the file itself, so
 # that it outlives index, history, renames and other tools.
 QUOTED, _QUOTED_FROM = "quoted_from", "quoted from "

@@ -22,7 +22,7 @@ from lamina.layers.dream.fork import review
 from lamina.layers.dream.plan import DreamPlanner, DreamStep, carry_out
 from lamina.layers.dream.runner import DreamResult, would_do
 from lamina.local.standing import Moved
-from lamina.memories import Change, MemoryType
+from lamina.memories import HEAD, Change, MemoryType
 from lamina.memory.audit import look_over
 from lamina.memory.file_store import FileStore
 from lamina.memory.gate import GateContext
@@ -621,8 +621,10 @@ def test_a_reason_stays_with_its_rule() -> None:
 def test_no_mark_turns_a_description_round(mark: str) -> None:
     before = a_memory("a.md", type="feedback", description="Use tabs.", body="Use tabs.\n")
     now = replace(before, description=f"{mark} Use tabs.")
-    assert f"description: {now.description}" not in Moved([before], {}).lines(now, lambda _: True)
-    assert "description: Use tabs." in Moved([before], {}).lines(before, lambda _: True)
+    assert f"{HEAD}description: {now.description}" not in Moved([before], {}).lines(
+        now, lambda _: True
+    )
+    assert f"{HEAD}description: Use tabs." in Moved([before], {}).lines(before, lambda _: True)
 
 
 def test_a_dream_that_is_put_into_words_does_not_spell_out_its_files() -> None:

@@ -19,7 +19,7 @@ from tests.examples import examples
 
 from lamina import prompts
 from lamina.errors import GateRefused
-from lamina.memories import LABEL, MEMORY_TYPES, Evidence, Memory, Proposal, Verdict, Writer
+from lamina.memories import HEAD, LABEL, MEMORY_TYPES, Evidence, Memory, Proposal, Verdict, Writer
 from lamina.memory.file_store import FileStore
 from lamina.memory.gate import GateContext, days_named, decide
 from lamina.memory.index_gate import decide_index
@@ -79,11 +79,32 @@ def test_a_memory_that_rests_on_typed_words_is_accepted_as_the_users_own() -> No
     assert (verdict.decision, verdict.origin, verdict.reason) == ("accept", "typed", "")
 
 
-def test_quotes_are_compared_under_nfkc_and_folded_spaces() -> None:
-    context = ledger([("typed", "I’m ﬁne with   tabs　in   Makeﬁles")])
-    said = "I'm fine with tabs in Makefiles"
-    wanted = proposal("fine with tabs in Makefiles", name="", description=said, body="")
-    assert decide(wanted, context).decision == "accept"
+def test_a_quote_is_found_under_nfkc_and_what_is_kept_is_in_their_letters() -> None:
+    said = "I’m ﬁne with   tabs　in   Makeﬁles"
+    for kept, decision in (
+        ("I’m ﬁne with tabs in Makeﬁles", "accept"),
+        ("I'm fine with tabs in Makefiles", "inbox"),
+    ):
+        wanted = proposal("fine with tabs in Makefiles", name="", description=kept, body="")
+        assert decide(wanted, ledger([("typed", said)])).decision == decision
+
+
+@pytest.mark.parametrize(
+    ("said", "kept"),
+    [
+        ("I need 5 K for the roof.", "I need 5 \u212a for the roof."),
+        ("I am full-time at the zoo.", "I am ｆｕｌｌ-time at the zoo."),
+        ("用;分隔字段。", "用；分隔字段。"),
+        ("I work 5-10 hours a week.", "I work 5–10 hours a week."),
+        ("Mark Ω in labels.", "Mark \u2126 in labels."),
+        ("I'm a baker.", "I’m a baker."),
+    ],
+)
+def test_letters_that_look_alike_are_not_theirs(said: str, kept: str) -> None:
+    wanted = proposal(said, name="", description=kept.rstrip("."), body=kept)
+    assert decide(wanted, ledger([("typed", said)])).decision == "inbox"
+    wanted = proposal(said, name="", description=said.rstrip("."), body=said)
+    assert decide(wanted, ledger([("typed", said)])).decision == "accept"
 
 
 @pytest.mark.parametrize(
@@ -342,7 +363,7 @@ def test_recalled_memory_is_no_evidence_for_itself() -> None:
 def test_lines_that_the_history_vouches_for_need_no_new_proof() -> None:
     old = "Uses tabs in Makefiles all day.\nWorks at Initech since 2019."
     context = ledger(
-        [("typed", "I moved to Hooli")], vouched=lambda path: f"name: user-role\n{old}"
+        [("typed", "I moved to Hooli")], vouched=lambda path: f"{HEAD}name: user-role\n{old}"
     )
     wanted = proposal("I moved to Hooli", description="", body=f"{old}\nI moved to Hooli")
     assert decide(wanted, context).decision == "accept"
@@ -1075,7 +1096,7 @@ def test_an_index_line_tells_the_users_words_as_they_are(title: str, hook: str) 
     before = f"- [Never push to main](p.md) — {said}"
     after = f"- [{title}](p.md) — {hook}"
     assert decide_index(before, after, "agent", context).decision == "inbox"
-    assert decide_index("", f"## Rules\n{before}", "agent", context).decision == "accept"
+    assert decide_index("", f"## Preferences\n{before}", "agent", context).decision == "accept"
 
 
 @pytest.mark.parametrize(
@@ -1087,7 +1108,8 @@ def test_an_index_line_tells_the_users_words_as_they_are(title: str, hook: str) 
         ("feedback_never_push_main.md", "accept"),
         ("feedback_dont_push_main-2.md", "inbox"),  # the second of what?
         ("feedback_main.md", "accept"),
-        ("feedback_testing_rules.md", "accept"),
+        ("feedback_testing_style.md", "accept"),
+        ("feedback_team_rules.md", "inbox"),
         # A word of nobody's reads as theirs, whatever it names.
         ("feedback_git.md", "inbox"),
         ("feedback_reckless_push.md", "inbox"),
@@ -1699,7 +1721,9 @@ def test_a_key_names_no_day_that_nobody_named(key: str, writer: Any) -> None:
         assert decide(replace(wanted, extra={key: day}), context).decision == decision
 
 
-@pytest.mark.parametrize("title", ["What he said", "🤥", "?!", "About her", "以前的规则"])
+@pytest.mark.parametrize(
+    "title", ["What he said", "🤥", "?!", "About her", "以前的规则", "Team rules", "team 规则"]
+)
 def test_a_title_of_small_words_or_marks_says_something(title: str) -> None:
     said = "I have two cats."
     wanted = proposal(said, type="user", path="user_profile.md", name=title, description=said, body=said)  # fmt: skip

@@ -104,7 +104,7 @@ def test_nothing_that_says_something_is_cut_off_before_comparing(message: str, c
         ("Forget our old address. Remember that I always live in Turin.", "I always live in Turin."),
         ("Remember for the future that I never want mail.", "I never want mail."),
         ("Good morning! We always use pens. Thanks a lot!", "We always use pens"),
-        ("We always use ｐｅｎｓ，never “ink”。", 'We always use pens,never "ink"'),
+        ("We always use ｐｅｎｓ，never “ink”。", "We always use ｐｅｎｓ，never “ink”"),
     ],
 )  # fmt: skip
 def test_what_says_nothing_may_be_left_out(message: str, claim: str) -> None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import chain, takewhile
 
-from lamina.memories import Memory
+from lamina.memories import HEAD, Memory
 from lamina.text.about import leans, letters, turns_round
 from lamina.text.claims import carries, fenced_blocks, headings, negations, same_words, statements
 from lamina.text.wording import (
@@ -277,7 +277,7 @@ class Moved:
                     left = left.replace(begun, "\n")
             between = left.replace("and", "").replace("und", "")
             if head and not words(between) and not turns_round(between):
-                found[f"{key}: {getattr(memory, key)}"] = [
+                found[f"{HEAD}{key}: {getattr(memory, key)}"] = [
                     heads[one] for one in heads if one[1:] in head
                 ]
         return found

@@ -25,7 +25,7 @@ from lamina.memory.journal import Journal
 from lamina.memory.known_memories import KnownMemories
 from lamina.memory.own_files import Pins, Tombstones
 from lamina.memory.removal import Saying, carrying, left_out, still_said
-from lamina.memory.topics import HEAD_LINES, KEPT_BY_US, read_topic, topic_of, why_ambiguous
+from lamina.memory.topics import read_topic, topic_of, why_ambiguous
 from lamina.text.wording import spaced
 
 _OUR_WRITERS = ("agent", "extraction", "team")  # what they wrote of facts they may take back
@@ -281,14 +281,7 @@ class Admission:
 
     def vouched(self, path: str) -> str:
         """The lines of a file that, by its history, rest on the user's word."""
-        lines = self._lines(path)
-        ends = [at for at, line in enumerate(lines[:HEAD_LINES]) if line.text.rstrip() == "---"]
-        head = ends[1] if len(ends) > 1 and not ends[0] else 0
-        # A day or an id that a writer put there is no word of anybody's, and proves none.
-        said = [
-            one for one in lines[:head] if one.text.partition(":")[0].casefold() not in KEPT_BY_US
-        ]
-        return users_word([*said, *lines[head:]], path)
+        return users_word(self._lines(path), path)
 
 
 def _saying(text: str, memories: Sequence[Memory]) -> Iterator[str]:

@@ -10,8 +10,9 @@ from difflib import unified_diff
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from lamina.memories import LABEL, BlamedLine, Commit, Note
+from lamina.memories import HEAD, LABEL, BlamedLine, Commit, Note
 from lamina.memory.merging import opcodes
+from lamina.memory.topics import HEAD_LINES, KEPT_BY_US
 
 if TYPE_CHECKING:
     from dulwich.objects import Commit as GitCommit
@@ -47,8 +48,17 @@ def blame(versions: Sequence[tuple[Commit, bytes | None]]) -> list[BlamedLine]:
 
 
 def users_word(lines: Sequence[BlamedLine], path: str = "") -> str:
-    """The lines that rest on what the user typed, by the history; frontmatter proves nothing."""
-    theirs = (line.text for line in lines if rests_on_user(line.commit, path))
+    """The lines that rest on what the user typed, by the history; frontmatter proves nothing. Those of the
+    head are marked, since a line of the text may begin like one; a day or an id that a writer put there
+    is no word of anybody's."""
+    ends = [at for at, line in enumerate(lines[:HEAD_LINES]) if line.text.rstrip() == "---"]
+    head = ends[1] if len(ends) > 1 and not ends[0] else 0
+    theirs = [
+        f"{HEAD * (at < head)}{line.text}"
+        for at, line in enumerate(lines)
+        if rests_on_user(line.commit, path)
+        and not (at < head and line.text.partition(":")[0].casefold() in KEPT_BY_US)
+    ]
     return "\n".join(text for text in theirs if LABEL not in text)
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import takewhile
 
-from lamina.memories import LABEL, Evidence, Memory, Proposal
+from lamina.memories import HEAD, LABEL, Evidence, Memory, Proposal
 from lamina.memory.confirmations import confirmed
 from lamina.memory.naming import (
     TOPIC,
@@ -59,7 +59,7 @@ _SOON, _SHORT_TURN = 6, 120  # later messages that may unsay it; letters of an a
 _SOMEBODY = words("proof.user")
 _AND_A = Listed("proof.and_a")
 _CLAUSES = re.compile(r"[,;:，；：\n]|\b(?:because|since|weil|denn)\b|因为")
-_HEAD_KEY = re.compile(r"^(?:name|description):\s*")
+_HEAD_KEY = re.compile(rf"^{HEAD}(?:name|description):\s*")
 
 
 def nothing(*_: str) -> tuple[()]:
@@ -88,7 +88,7 @@ def why_unproven(
     """ "" if what this memory says are whole sentences of the user's, else the reason why not."""
     claim = claimed_text(proposal, memories, vouched)
     standing = _standing(vouched, proposal.type)
-    if wording.spaced(f"name: {proposal.name}") in map(wording.spaced, vouched.splitlines()):
+    if wording.spaced(f"{HEAD}name: {proposal.name}") in map(wording.spaced, vouched.splitlines()):
         proposal = replace(proposal, name="")  # a description, or a first line, may be no title
     if day := day_of_nobody(proposal, record, memories):
         return f"they named no such day as “{day}”"
@@ -418,7 +418,7 @@ def _standing(vouched: str, kind: str | None, targets: set[str] | None = None) -
     if not theirs:
         return [Message(_HEAD_KEY.sub("", line)) for line in lines]
     heads = [line for line in lines if _HEAD_KEY.match(line)]
-    body = "\n".join(line for line in lines if line not in heads)
+    body = "\n".join(line for line in lines if not line.startswith(HEAD))
     return [*(Message(_HEAD_KEY.sub("", line)) for line in heads), Message(body)]
 
 

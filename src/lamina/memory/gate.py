@@ -14,14 +14,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from lamina.memories import (
-    Memory,
-    Proposal,
-    Verdict,
-    Writer,
-    as_quoted,
-    quoted_from,
-)
+from lamina.memories import HEAD, Memory, Proposal, Verdict, Writer, as_quoted, quoted_from
 from lamina.memory import evidence
 from lamina.memory.drafts import Leak, leaks_of, new_leaks, secrets_of
 from lamina.memory.known_memories import Familiar, Listed, stems_said
@@ -485,7 +478,7 @@ def _what_is_new(proposal: Proposal, context: GateContext, vouched: str) -> tupl
     extra = {key: one for key, one in proposal.extra.items() if old.extra.get(key) != one}
     new = proposal.name if proposal.name != old.name else ""
     proposal = dataclasses.replace(proposal, extra=extra, name=new)
-    standing = f"name: {old.name}\ndescription: {old.description}\n{old.body}"
+    standing = f"{HEAD}name: {old.name}\n{HEAD}description: {old.description}\n{old.body}"
     if proposal.type in ("user", "feedback"):
         return proposal, standing
     standing = f"{vouched}\n{standing}"

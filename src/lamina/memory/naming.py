@@ -16,7 +16,7 @@ from lamina.memories import MEMORY_TYPES, Memory, Proposal
 from lamina.memory.index import short_hook
 from lamina.memory.topics import KEPT_BY_US
 from lamina.secrets import secrets_in
-from lamina.text.about import limits
+from lamina.text.about import limits, narrowed_by
 from lamina.text.asks import find_order, permits, turned_round
 from lamina.text.lists import words
 from lamina.text.wording import (
@@ -34,13 +34,29 @@ from lamina.text.wording import words as text_words
 if TYPE_CHECKING:
     from lamina.memory.evidence import Record
 
-# What a title may call a memory of the user's beside their own sentence, and a heading a group of them.
+# What a file's name may call a memory of the user's beside their own words, and a heading a group of
+# them. "Rules" and "Team" would say something of what they name.
 TOPIC = words("proof.topics")
-HEADINGS = (
-    *MEMORY_TYPES,
-    "memory memories index title team topics notes rules facts preferences references",
+_NAMES = frozenset(
+    [
+        *MEMORY_TYPES,
+        *[
+            "memory",
+            "memories",
+            "index",
+            "topics",
+            "preferences",
+            "&",
+            "and",
+            "my",
+            "the",
+            "und",
+            "meine",
+            "和",
+        ],
+    ]
 )
-_NAMES = frozenset([*text_words(" ".join(HEADINGS)), *"& and my the und meine 和".split()])  # noqa: SIM905
+HEADINGS = (*_NAMES, "title team notes rules facts references")
 _APART = str.maketrans("_/-", "   ")
 _PLAIN_MARKS = frozenset(" -–—_,/&()'’.:")
 _PART = re.compile(r"[a-z0-9_-]{1,80}")
@@ -214,8 +230,10 @@ def _names_more(proposal: Proposal, texts: Sequence[str], there: There) -> bool:
     single = [one for one in parts if len(one) == 1 and one.isalpha()]
     parts = [one for one in parts if single[1:] or one not in single]
     told = [one for one in parts if not (NEGATION.fullmatch(one) or only_topics(one))]
-    turned = not any(_in_order(told, text) for text in texts)
-    return turned or not all(
+    holding = [text for text in texts if _in_order(told, text)]
+    # "Speed above safety" of "speed above safety only in demos" is more than they said.
+    turned = not holding or (told[1:] and all(narrowed_by(one).difference(told) for one in holding))
+    return bool(turned) or not all(
         one in said
         or NEGATION.fullmatch(one)  # of what, `misnames` asks
         or only_topics(one)

@@ -36,7 +36,7 @@ _ITEM = re.compile(r"^\s*[-*+•–]\s+(?=[^\W\d])")
 _SHORTENED = re.compile(r"('(?:m|ve|re|ll|d))$")  # "I'm" speaks of "I"
 _CUT = re.compile(r"\x00[\x00\s]*")
 _FULL_STOPS = (".", "。")  # one says nothing; two, "!" and "…" do
-_BREAK = " \x04 "  # stands for the end of a line
+_BREAK = " \x04 "  # the end of a line
 _MOST_DATED = 64  # ways to write the days of one sentence
 _LONGEST_JOKE, _ASKS_SOMETHING, _SHORT_ANSWER, _SHORT_TURN = 15, 3, 3, 12  # words and marks
 _IN_TWO = (("ends_it", 8), ("places", 2))  # how a message goes on that was sent too early, in words
@@ -77,8 +77,7 @@ def same_sentence(claim: str, said: str) -> bool:
 
 def without_wish(said: str) -> str:
     """A sentence without what asks to remember it, if the rest can stand alone."""
-    wish = wish_in(said)
-    if wish is None or wish.bare:
+    if (wish := wish_in(said)) is None or wish.bare:
         return said
     kept = main_clause(said[wish.start : wish.end].strip(_KEPT_EDGES), wish.asking)
     return kept if same_sentence(kept, said) else said
@@ -86,7 +85,7 @@ def without_wish(said: str) -> str:
 
 def letters(text: str, *, end: str = " / ") -> str:
     """A sentence by which it is told from others: ".5" is not "5", nor "turkey" "Turkey", nor "10⁴" "104"."""
-    plain = wording.spaced(on_one_line(text, end).translate(TYPOGRAPHY))
+    plain = wording.spaced(on_one_line(text, end))
     if plain.endswith(_FULL_STOPS) and not plain[:-1].endswith(_FULL_STOPS):
         plain = plain[:-1].rstrip()
     first = tokens(plain.partition(" ")[0])[:1]
@@ -169,8 +168,8 @@ class Message:
 
     def stated(self) -> list[str]:
         """The sentences that tell something and ask nothing, each for itself."""
-        stated = (one for one in self._said if one.states)
-        return [one.told for one in stated if one.wished or not one.told.endswith(("?", "？"))]
+        told = [(one.told, one.wished) for one in self._said if one.states]
+        return [one for one, wished in told if wished or not one.endswith(("?", "？"))]
 
     def ways(self) -> list[str]:
         """How all of it may be told, the tidiest first: what it states and then what was said with it,
@@ -340,8 +339,13 @@ _WITHOUT = frozenset(("without", "ohne", "无", "please", "bitte", "请"))
 
 def limits(text: str) -> bool:
     """Does it hold a word that may limit what stands before it, or say where that holds?"""
-    words = tokens(text)
-    return not (_list("joins") | _list("opens") | {"to", "with", "without"}).isdisjoint(words)
+    some = _list("joins") | _list("opens") | {"to", "with", "without"}
+    return not some.isdisjoint(tokens(text))
+
+
+def narrowed_by(text: str) -> frozenset[str]:
+    """Its words that let what it says hold only there or only so long."""
+    return _NARROWS.union(_list("ends_it")).intersection(tokens(text))
 
 
 def leans(text: str) -> bool:
@@ -442,8 +446,7 @@ def _then_asks(sentence: str) -> bool:
 def told_before(sentence: str) -> str:
     """ "I prefer tabs, can you help me with …?" without the request, where a whole clause stands before
     it and nothing in it may doubt that, limit it or take it back; else as it is."""
-    joint = _ASKED_AFTER.search(sentence)
-    if joint is None:
+    if (joint := _ASKED_AFTER.search(sentence)) is None:
         return sentence
     told, rest = sentence[: joint.start()].rstrip(), sentence[joint.end() :]
     # "I never pay, can you make the villain's line rhyme?": who asks no help for themselves hands it over.
@@ -466,8 +469,7 @@ _WONDERS = Listed("own_words.WONDERS")
 
 def _stands_alone(sentence: str) -> bool:
     """Does it say by itself what it is, whatever was asked?"""
-    words = tokens(sentence)
-    kind = classify(sentence)
+    words, kind = tokens(sentence), classify(sentence)
     standing = kind.keeps or kind.orders or not _list("standing").isdisjoint(words)
     praise = words[0] in ("super", "great", "perfect", "nice", "prima")
     return bool(standing or praise or _SPEAKER.search(sentence))
@@ -490,8 +492,7 @@ _JOINED = frozenset((*",;:每所", "and", "then", "und", "dann", "every", "each"
 
 def only_explains(sentence: str) -> bool:
     """Is it a situation ("every merge into main"), or a reason in one plain clause?"""
-    words = tokens(sentence)
-    if not _NARROWS.isdisjoint(words):
+    if not _NARROWS.isdisjoint(words := tokens(sentence)):
         return False
     if words[:1] and words[0] in _list("opens"):
         return _list("rules").isdisjoint(words)

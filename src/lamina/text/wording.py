@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import chain
 
+from lamina.memories import HEAD
 from lamina.text.lists import Listed
 
 # Words that carry no claim of their own. "user" stands where the user said "I". Negations are not
@@ -54,16 +55,9 @@ def fold(text: str) -> str:
 
 
 def spaced(text: str) -> str:
-    """Every run of white space as one space, full-width forms and ligatures as plain ones, all other
-    letters as they are: how words are compared that must be the same."""
-    return " ".join(unicodedata.normalize("NFC", text).translate(_SAME_LETTERS).split())
-
-
-_SAME_LETTERS = {
-    code: unicodedata.normalize("NFKC", chr(code))
-    for code in (*range(0xFF01, 0xFF5F), *range(0xFB00, 0xFB07))
-    if chr(code) not in "＊＿～｀＜＞＃｜［］｛｝＼＾"  # plain, they would be Markdown
-}
+    """Every run of white space as one space, all letters as they are: how words are compared that must
+    be the same."""
+    return " ".join(text.split())
 
 
 def _normal(text: str) -> str:
@@ -388,8 +382,7 @@ def read_under(lines: Sequence[str], *, titled: bool | None = None) -> list[tupl
 
 
 def _first_said(lines: Sequence[str]) -> str:
-    heads = ("name:", "description:")  # of the file, where it is given whole
-    return next((one for one in map(spaced, lines) if one and not one.startswith(heads)), "")
+    return next((one for one in map(spaced, lines) if one and not one.startswith(HEAD)), "")
 
 
 def _around(lines: Sequence[str], titled: bool | None) -> Iterator[tuple[str, ...]]:
@@ -398,7 +391,7 @@ def _around(lines: Sequence[str], titled: bool | None) -> Iterator[tuple[str, ..
     said = list(map(spaced, lines))
     first = _first_said(lines)
     if titled is None and not first.endswith(_SENTENCE_ENDS) and not LIST_ITEM.match(first):
-        marks = ("name:", "description:", "**", "|", "#")
+        marks = (HEAD, "**", "|", "#")
         titled = any(one.endswith(_SENTENCE_ENDS) for one in said if not one.startswith(marks))
     refers = [one for one in said if _REFERS.search(one)]
     table, fenced = "", False

@@ -8,6 +8,7 @@ and what the gate does not accept is taken back. Touches the memory through its 
 from __future__ import annotations
 
 import os
+import re
 import stat
 import unicodedata
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
@@ -218,12 +219,19 @@ def _demand_its_own(path: str, added: bytes, entries: bytes) -> None:
     raise ToolError(f"Not written: {path}: {why}.")
 
 
+_ALIKE = {"LATIN", "CYRILLIC", "GREEK"}  # scripts whose letters look alike
+
+
 def _marked_as_theirs(line: str) -> bool:
-    """Does it hold the mark of what the user said, between brackets of any kind?"""
+    """Does it hold the mark of what the user said, between brackets of any kind, or what looks like one in
+    letters of two scripts?"""
     plain = unicodedata.normalize("NFKC", unescape(line)).casefold()
     kinds = {"Ps": "[", "Pe": "["}
     apart = "".join(kinds.get(unicodedata.category(one), one) for one in plain).split("[")
-    return any(one.strip() in ("user", "feedback") for one in apart[1:-1])
+    words = [word for one in apart[1:-1] for word in re.findall(r"\w+", one)]
+    scripts = ({unicodedata.name(a, " ").split(" ")[0] for a in one} for one in words)
+    mixed = any(len(_ALIKE & one) > 1 for one in scripts)
+    return mixed or any(one.strip() in ("user", "feedback") for one in apart[1:-1])
 
 
 Stamped = tuple[tuple[int, int, int], bytes]  # a file's state, and its content

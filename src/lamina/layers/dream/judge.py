@@ -16,7 +16,7 @@ from lamina.errors import MemoryStoreError
 from lamina.local.consolidator import ConsolidationPlan
 from lamina.local.standing import THE_USERS, Fate, Moved, Standing, all_said
 from lamina.local.working_set import stamp
-from lamina.memories import QUOTED, Commit, Evidence, Memory, Proposal, Verdict
+from lamina.memories import HEAD, QUOTED, Commit, Evidence, Memory, Proposal, Verdict
 from lamina.memory import (
     HEAD_BYTES,
     INDEX,
@@ -263,7 +263,7 @@ class Judge:
         vouched = self._authors.vouched(path).splitlines()
         now = self._corrected[path].decode("utf-8", "replace").splitlines()
         was = self._files[path].decode("utf-8", "replace").splitlines()
-        return all(line in vouched for line in was if line not in now)
+        return all({line, f"{HEAD}{line}"} & {*vouched} for line in was if line not in now)
 
     @cached_property
     def _moved(self) -> Moved:
