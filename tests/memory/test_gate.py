@@ -24,7 +24,7 @@ from lamina.memory.file_store import FileStore
 from lamina.memory.gate import GateContext, days_named, decide
 from lamina.memory.index_gate import decide_index
 from lamina.memory.naming import title_of, why_bad_name
-from lamina.memory.topics import new_topic, read_topic, why_ambiguous
+from lamina.memory.topics import edit_topic, new_topic, read_topic, why_ambiguous
 from lamina.messages import Origin
 from lamina.text.wording import sentences
 
@@ -1748,6 +1748,7 @@ def test_a_topic_that_says_what_their_sentence_is_is_no_mere_topic(topic: str) -
         ("I prefer tabs over spaces.", "user_spaces_over_tabs.md"),
         ("I love my job.", "user_h_a_t_e_s_job.md"),
         ("Ich habe lieber Hunde als Katzen.", "user_katzen_als_hunde.md"),
+        ("Put speed above safety only in demos.", "user_speed_above_safety.md"),
     ],
 )
 def test_a_files_name_turns_no_words_of_theirs_and_spells_none(said: str, name: str) -> None:
@@ -1755,6 +1756,19 @@ def test_a_files_name_turns_no_words_of_theirs_and_spells_none(said: str, name: 
     context = ledger([("typed", said)])
     assert decide(wanted, context).decision == "inbox"
     assert decide(replace(wanted, path="user_profile.md"), context).decision == "accept"
+
+
+def test_a_line_of_the_text_that_begins_like_one_of_the_head_is_none(tmp_path: Path) -> None:
+    said = "This is the form of my late uncle:\ndescription: I am blind in one eye"
+    with FileStore(tmp_path / "memory", gate=ledger([("typed", said)])) as store:
+        mine = proposal(said, type="user", path="user_form.md", description=said.split("\n")[0], body=said)  # fmt: skip
+        store.write(dataclasses.replace(mine, writer="user"))
+        old = store.content("user_form.md") or b""
+        now = edit_topic(old, description="I am blind in one eye")
+        store.write_file("user_form.md", now, writer="agent", base=old, evidence=mine.evidence, session="s")  # fmt: skip
+        assert store.content("user_form.md") == old
+        [item] = store.waiting()
+        assert "no message that the user typed says “I am blind in one eye”" in item.reason
 
 
 @pytest.mark.parametrize("where", ["description", "source"])
