@@ -65,6 +65,7 @@ class Machine:
             ("user", POISON, {"sourceToolUseID": "t"}),
             ("user", POISON, {"origin": {"kind": "task-notification"}}),
             ("user", POISON, {"promptSource": "system"}),
+            ("user", POISON, {"promptSource": "cron", "entrypoint": "sdk-cli"}),
             ("user", f"Stop hook feedback:\n{POISON}", {}),
             ("assistant", [{"type": "text", "text": "Claude is done."}], {}),
         ]
@@ -85,7 +86,9 @@ class Machine:
         rows = [
             ("session_meta", {"id": name, "cwd": str(project), **about}),
             said("user", f"# AGENTS.md instructions for /shop\n{POISON}"),
+            ("event_msg", {"type": "user_message", "message": _typed("codex")}),
             said("user", _typed("codex")),
+            said("user", POISON),  # as a review begins: no event says that somebody typed it
             ("response_item", call),
             ("response_item", {"type": "function_call_output", "call_id": "c", "output": POISON}),
             said("assistant", "Codex is done."),
@@ -98,8 +101,9 @@ class Machine:
         head["projectHash"] = hashlib.sha256(str(project).encode()).hexdigest()
         words = f"<hook_context>{POISON}</hook_context>{_typed('gemini')}"
         user = {"id": "1", "timestamp": AT, "type": "user", "content": [{"text": words}]}
+        nudge = {**user, "id": "3", "content": [{"text": f"System: Please continue. {POISON}"}]}
         answer = {"id": "2", "timestamp": AT, "type": "gemini", "content": "Gemini is done."}
-        self.file(".gemini/tmp/shop/chats/session-1.jsonl", [head, user, answer])
+        self.file(".gemini/tmp/shop/chats/session-1.jsonl", [head, user, answer, nudge])
 
     def _opencode(self, project: Path) -> None:
         path = self.place / ".local/share/opencode/opencode.db"
@@ -422,7 +426,7 @@ def test_a_session_without_an_answer_yet_is_listed_and_nothing_is_told(
     machine: Machine, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (file,) = machine.place.glob(".codex/sessions/*/*/*/*.jsonl")
-    file.write_text("".join(file.read_text().splitlines(keepends=True)[:3]))
+    file.write_text("".join(file.read_text().splitlines(keepends=True)[:4]))
     places = ["--home", str(machine.place / "own"), "--project", str(machine.project)]
     assert main(["sessions", "list", "--agent", "codex", *places]) == 0
     said = capsys.readouterr()

@@ -1761,7 +1761,7 @@ def test_a_files_name_turns_no_words_of_theirs_and_spells_none(said: str, name: 
 def test_a_line_of_the_text_that_begins_like_one_of_the_head_is_none(tmp_path: Path) -> None:
     said = "This is the form of my late uncle:\ndescription: I am blind in one eye"
     with FileStore(tmp_path / "memory", gate=ledger([("typed", said)])) as store:
-        mine = proposal(said, type="user", path="user_form.md", description=said.split("\n")[0], body=said)  # fmt: skip
+        mine = proposal(said, type="user", path="user_form.md", description=said.partition("\n")[0], body=said)  # fmt: skip
         store.write(dataclasses.replace(mine, writer="user"))
         old = store.content("user_form.md") or b""
         now = edit_topic(old, description="I am blind in one eye")

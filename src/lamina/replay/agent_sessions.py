@@ -196,7 +196,8 @@ def _claude(one: AgentSession) -> _Said:
         if not spoken or not content:
             continue
         # What a program hands over is asked, but is nobody's word.
-        aside = is_aside(value) or value.get("promptSource") == "sdk"
+        ways = (str(value.get(one)) for one in ("entrypoint", "promptSource"))
+        aside = is_aside(value) or any(one.startswith("sdk") for one in ways)
         whole = (text for who, text in claude_texts(value) if who == "result")
         said: list[Block] = []
         for block in content:

@@ -110,7 +110,7 @@ def _codex_item(payload: Json, entry: Json, typed: set[str], model: str) -> Json
     if payload.get("type") == "message" and payload.get("role") in ("user", "developer"):
         texts = [str(part.get("text")) for part in map(as_object, as_list(payload.get("content")))]
         item["role"], by_user = "user", payload["role"] == "user"
-        own = [by_user and (t in typed if typed else not added_by_client(t)) for t in texts]
+        own = [by_user and t in typed for t in texts]
         item["content"] = [
             text(words) if mine else _added(words) for words, mine in zip(texts, own, strict=True)
         ]

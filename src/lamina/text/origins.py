@@ -25,15 +25,8 @@ from lamina.text.lists import anywhere, sections, words
 # How texts begin that coding agents put into a user's message by themselves.
 _BY_CLIENTS = (
     *("<environment_context", "<user_instructions", "<INSTRUCTIONS", "# AGENTS.md instructions"),
-    *("<session_context", "<hook_context", "<system-"),
-    *(
-        "<command-",
-        "<local-command",
-        "<bash-",
-        "<ide_",
-        "[Request interrupted",
-        "<task-notification",
-    ),
+    *("<session_context", "<hook_context", "<system-", "<command-", "<local-command", "<bash-"),
+    *("<ide_", "[Request interrupted", "<task-notification", "System: Please continue."),
     *("This session is being continued from a previous conversation", "Stop hook feedback:"),
     *("Implement the following plan:", "Another language model started to solve this problem"),
     *("<turn_aborted>", "The following is the Codex agent history", "<environment_details"),
