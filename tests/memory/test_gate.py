@@ -703,11 +703,32 @@ def test_work_on_texts_and_talk_of_lines_take_no_rule_away(talk: list[str]) -> N
 
 
 @pytest.mark.parametrize(
-    "rule", ["提交信息要用英文写。", "Next time ask me before you add a dependency."]
+    "rule",
+    [
+        "提交信息要用英文写。",
+        "删除文件之前先问我。",
+        "发布以前要先写更新日志。",
+        "Next time ask me before you add a dependency.",
+    ],
 )
 def test_a_rule_without_a_word_for_how_long_it_holds_is_theirs(rule: str) -> None:
     wanted = proposal(rule, type="feedback", name="", description=rule, body=rule)
     assert decide(wanted, ledger([("typed", rule)])).decision == "accept"
+
+
+def test_an_order_before_one_thing_is_no_rule() -> None:
+    said = "关掉这个窗口之前先保存一下。"
+    wanted = proposal(said, type="feedback", name="", description=said, body=said)
+    assert decide(wanted, ledger([("typed", said)])).decision == "inbox"
+
+
+def test_a_title_may_name_the_day_that_they_named() -> None:
+    days = partial(days_named, lambda *_: "2026-11-19T12:00:00+00:00")
+    context = replace(ledger([("typed", "I fly to Rome tomorrow.")]), dates=days)
+    for day, decision in (("20", "accept"), ("21", "inbox")):
+        said = f"I fly to Rome on 2026-11-{day}"
+        wanted = proposal("I fly to Rome tomorrow.", type="user", path="user_rome.md", name=said, description=said, body=said)  # fmt: skip
+        assert decide(wanted, context).decision == decision
 
 
 def test_a_fact_that_the_user_told_may_be_worded_anew() -> None:

@@ -232,13 +232,18 @@ def _names_more(proposal: Proposal, texts: Sequence[str], there: There) -> bool:
     told = [one for one in parts if not (NEGATION.fullmatch(one) or only_topics(one))]
     holding = [text for text in texts if _in_order(told, text)]
     # "Speed above safety" of "speed above safety only in demos" is more than they said.
-    turned = not holding or (told[1:] and all(narrowed_by(one).difference(told) for one in holding))
-    return bool(turned) or not all(
-        one in said
-        or NEGATION.fullmatch(one)  # of what, `misnames` asks
-        or only_topics(one)
-        or frozenset() != content_stems(one) <= stems
-        for one in parts
+    ours = any(file_name(proposal.type or "", one) == f"{stem}.md" for one in texts)
+    cut = told[1:] and not ours and all(narrowed_by(one).difference(told) for one in holding)
+    return (
+        not holding
+        or bool(cut)
+        or not all(
+            one in said
+            or NEGATION.fullmatch(one)  # of what, `misnames` asks
+            or only_topics(one)
+            or frozenset() != content_stems(one) <= stems
+            for one in parts
+        )
     )
 
 
