@@ -253,6 +253,30 @@ def changed(case: Case) -> Iterator[tuple[str, FileStore]]:
         yield from tried("host", case, own, partial(edited, host=True))
 
 
+def stepped(case: Case) -> Iterator[tuple[str, FileStore]]:
+    """Several calls of the agent's in a row, each judged for itself: `PATH <= CONTENT` writes a file, and
+    `PATH: old => new` edits one. What the gate does not take changes nothing, and the next follows."""
+    talk = [text for origin, text in case.one.talk if origin == "typed"]
+    quotes = [Evidence(text, "s", str(n)) for n, text in enumerate(talk)]
+
+    def put(store: FileStore) -> None:
+        for step in case.one.memory.split("~~"):
+            path, writes, now = step.partition(" <= ")
+            was = None
+            if not writes:
+                path, _, edit = step.partition(": ")
+                was = store.content(path) or b""
+                old, _, new = edit.partition(" => ")
+                now = was.decode().replace(old, new)
+            with suppress(LaminaError):
+                store.write_file(
+                    path, now.encode(), writer="agent", base=was, evidence=quotes, session="s",
+                    pointer=was is None,
+                )  # fmt: skip
+
+    yield from tried("steps", case, [], put)
+
+
 def _to_the_end(store: FileStore, heading: str) -> tuple[bytes, bytes]:
     """The index where a heading of the user's stands over a fact, and with the line of their word below it."""
     store.write(Proposal("reference_fact.md", "fact", "A fact", "reference", "A fact.\n", "user"))
@@ -309,6 +333,7 @@ def got_in(case: Case) -> str:
         **dict.fromkeys(("write", "honest", "host"), written),
         **dict.fromkeys(("hook", "mcp", "import"), by_others),
         "log": logged,
+        "steps": stepped,
     }
     for way, store in ways.get(case.way, changed)(case):
         # Of a description that is taken from the text the text says nothing.
