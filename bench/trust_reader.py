@@ -5,6 +5,7 @@ Whoever reads them (a model, or a person in its place) answers as `prompts/readi
 JSON. `--keep FILE…` takes such answers into `data/reader_answers.tsv`, by the hash of the question, with the name of the
 reader. Without options: the tries of all sets, by the words alone and with the kept answers. What nobody answered
 counts as let in. `-v` prints what is wrong.
+`--only SET`, before the others: of the tries of one set alone.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ from lamina.memory.reading import objection, question
 
 ANSWERS = ROOT / "bench" / "data" / "reader_answers.tsv"
 SETS = (
+    "forged_sixteenth",
     "forged_eleventh",
     "forged_tenth",
     "forged_ninth",
@@ -68,10 +70,11 @@ class Tried:
 
 @lru_cache(maxsize=1)
 def tries() -> list[Tried]:
-    return [*_forged(), *_own()]
+    only = sys.argv[sys.argv.index("--only") + 1] if "--only" in sys.argv else ""
+    return [*_forged((only,))] if only else [*_forged((*SETS, "forged_third")), *_own()]
 
 
-def _forged() -> Iterator[Tried]:
+def _forged(names: tuple[str, ...]) -> Iterator[Tried]:
     asked: list[str] = []
 
     def listening(*talk: Any) -> GateContext:
@@ -81,9 +84,8 @@ def _forged() -> Iterator[Tried]:
         if hasattr(module, "context_of"):
             module.context_of = listening  # pyright: ignore[reportAttributeAccessIssue]
     again.topic, again.TRIES = fourth.topic, third.TRIES
-    sets = [(name, fourth.cases(name)) for name in SETS if _file(name).exists()]
-    for name, cases in [*sets, ("forged_third", again.cases())]:
-        for case in cases:
+    for name in (one for one in names if _file(one).exists()):
+        for case in again.cases() if name == "forged_third" else fourth.cases(name):
             if case.way in (*fourth.ORDERS, "learnt"):
                 continue
             asked.clear()
