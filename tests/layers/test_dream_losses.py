@@ -98,7 +98,7 @@ GONE = b"gone: merged into a.md\n"
 MERGES: dict[str, tuple[dict[str, bytes], dict[str, bytes]]] = {
     "user": (
         {"a.md": topic("user", "Nurse", NURSE), "b.md": topic("user", "Peanut allergy", NUTS)},
-        {"a.md": topic("user", "Nurse, peanut allergy", NURSE, NUTS), "b.md": GONE},
+        {"a.md": topic("user", "Nurse, Peanut allergy", NURSE, NUTS), "b.md": GONE},
     ),
     "feedback": (
         {
@@ -125,7 +125,7 @@ MERGES: dict[str, tuple[dict[str, bytes], dict[str, bytes]]] = {
         },
         {
             "a.md": topic(
-                "user", "Nurse, peanut allergy, pilot",
+                "user", "Nurse, Peanut allergy, Pilot",
                 NURSE, f"- {NUTS} {PILOT}", "```", "licence 4711", "```",
             ),
             "b.md": GONE,
@@ -345,7 +345,7 @@ def test_words_that_stood_in_the_index_alone_hold_their_file() -> None:
         assert "severe since 2019" in step.problems[0]
         text = (store.directory / "MEMORY.md").read_text()
         assert line in text
-        assert "- [A](a.md) — Nurse, peanut allergy\n" in text, "a line follows its description"
+        assert "- [A](a.md) — Nurse, Peanut allergy\n" in text, "a line follows its description"
 
 
 def test_keys_that_a_rewrite_forgot_come_back() -> None:

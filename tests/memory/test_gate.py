@@ -172,7 +172,7 @@ def test_a_quote_that_leaves_out_the_not_before_it_proves_nothing(said: str, dec
     wanted = proposal(
         "use tabs in Makefiles",
         type="feedback",
-        path="feedback_tabs.md",
+        path="feedback_style.md",
         name="feedback_tabs",
         description="use tabs in Makefiles",
         body="use tabs in Makefiles.",
@@ -226,7 +226,7 @@ def test_other_words_wait_and_the_reason_names_the_users_own() -> None:
     said = "please stop mocking the databases"
     given: dict[str, Any] = {
         "type": "feedback",
-        "path": "feedback_databases.md",
+        "path": "feedback_style.md",
         "name": "",
         "body": "",
     }
@@ -270,7 +270,7 @@ def test_a_word_that_is_taken_back_after_a_thank_you_proves_nothing() -> None:
     talk: Blocks = [("typed", rule), ("typed", "Thank you. Scratch that.")]
     given = {
         "type": "feedback",
-        "path": "feedback_x.md",
+        "path": "feedback_style.md",
         "name": "",
         "description": rule,
         "body": rule,
@@ -330,7 +330,7 @@ def test_a_yes_to_what_the_user_asked_themselves_counts_though_tools_were_used(
         [("typed", asked)], [("tool", "def f(): pass")], [("assistant", answer)], [("typed", "yes, keep that")]
     )  # fmt: skip
     wanted = proposal(
-        "yes, keep that", entry="3", type="feedback", path="feedback_x.md", name="", description=rule, body=rule
+        "yes, keep that", entry="3", type="feedback", path="feedback_style.md", name="", description=rule, body=rule
     )  # fmt: skip
     assert decide(wanted, context).decision == decision
 
@@ -727,7 +727,7 @@ def test_a_title_may_name_the_day_that_they_named() -> None:
     context = replace(ledger([("typed", "I fly to Rome tomorrow.")]), dates=days)
     for day, decision in (("20", "accept"), ("21", "inbox")):
         said = f"I fly to Rome on 2026-11-{day}"
-        wanted = proposal("I fly to Rome tomorrow.", type="user", path="user_rome.md", name=said, description=said, body=said)  # fmt: skip
+        wanted = proposal("I fly to Rome tomorrow.", type="user", path="user_schedule.md", name=said, description=said, body=said)  # fmt: skip
         assert decide(wanted, context).decision == decision
 
 
@@ -1233,7 +1233,13 @@ def test_near_duplicates_are_found_exactly_by_their_likeness(
 
 def told(said: str, claim: str, kind: str = "feedback", **changes: Any) -> Verdict:
     wanted = proposal(
-        said, type=kind, path="x.md", name="", description=claim, body=f"{claim}\n", **changes
+        said,
+        type=kind,
+        path="user_profile.md",
+        name="",
+        description=claim,
+        body=f"{claim}\n",
+        **changes,
     )
     return decide(wanted, ledger([("typed", said)]))
 
@@ -1301,7 +1307,12 @@ TABS = "Use tabs for indentation."
     ],
 )
 def test_nothing_beside_the_rule_speaks_for_the_user(changes: dict[str, Any]) -> None:
-    given: dict[str, Any] = {"name": "", "description": TABS, "body": f"{TABS}\n", "path": "x.md"}
+    given: dict[str, Any] = {
+        "name": "",
+        "description": TABS,
+        "body": f"{TABS}\n",
+        "path": "user_profile.md",
+    }
     context = replace(ledger([("typed", TABS)]), memories=[memory("topic.md", "It is there.")])
     assert decide(proposal(TABS, type="feedback", **given), context).decision == "accept"
     wanted = proposal(TABS, type="feedback", **{**given, **changes})
@@ -1392,8 +1403,8 @@ def test_what_is_said_next_of_something_else_takes_nothing_back(said: str) -> No
         ("Merke dir, dass ich in Köln wohne.", "Ich in Köln wohne", "user"),
         ("Mein Sohn heißt Emil, bitte merken.", "Mein Sohn heißt Emil", "user"),
         ("请记住我不吃辣。", "我不吃辣", "user"),
-        ("Remember that I live in Oslo. Also fix the login.", "I live in Oslo", "user"),
-        ("Merk dir, dass ich in Köln wohne. Mach den Login schöner.", "Ich wohne in Köln", "user"),
+        ("Remember that I live in Oslo. Also fix the login.", "I live in Oslo. (said with: “Also fix the login.”)", "user"),
+        ("Merk dir, dass ich in Köln wohne. Mach den Login schöner.", "Ich wohne in Köln. (said with: “Mach den Login schöner.”)", "user"),
         ("What time is it? Remember that I live in Oslo.",
          "I live in Oslo. (said with: “What time is it?”)", "user"),
     ],
@@ -1438,7 +1449,7 @@ def test_what_is_not_letter_for_letter_theirs_waits(said: str, claim: str) -> No
 @pytest.mark.parametrize("name", ["No steak", "I do not eat fish", "I eat fish", "Steak"])
 def test_a_title_is_a_sentence_of_theirs_or_only_names_the_topic(name: str) -> None:
     said = "I don't eat fish, but I love steak."
-    given = {"type": "user", "path": "user_x.md", "description": said, "body": said}
+    given = {"type": "user", "path": "user_profile.md", "description": said, "body": said}
     assert decide(proposal(said, name=name, **given), ledger([("typed", said)])).decision == "inbox"
     for fine in (said, "user-profile", ""):
         wanted = proposal(said, name=fine, **given)
@@ -1522,7 +1533,9 @@ def test_why_and_how_to_apply_may_be_the_assistants_but_bring_in_nothing_new() -
 
     def verdict(more: str) -> str:
         body = f"{rule}\n\n**Why:** small ones are easy to read.\n**How to apply:** {more}\n"
-        wanted = proposal(rule, type="feedback", path="x.md", name="", description=rule, body=body)
+        wanted = proposal(
+            rule, type="feedback", path="user_profile.md", name="", description=rule, body=body
+        )
         return decide(wanted, context).decision
 
     assert verdict("every commit in this project, also fixes of typos.") == "accept"
@@ -1568,11 +1581,15 @@ def test_each_example_in_our_prompts_passes_our_gate(prompt: str) -> None:
         rule, *explained = re.split(r" (?=\*\*)", saved)
         body = "\n\n".join([rule, "\n".join(explained)])
         wanted = proposal(
-            said, type=kind, path=f"{kind}_x.md", name=title_of(rule), description=rule,
+            said, type=kind, path=f"{kind}_profile.md", name=title_of(rule), description=rule,
             body=body,
         )  # fmt: skip
         talk: Blocks = [("typed", said)]
-        context = ledger(talk, whole=lambda _, talk=talk: talk, dates=lambda *_: ["2026-04-30"])
+        context = ledger(
+            talk,
+            whole=lambda _, talk=talk: talk,
+            dates=partial(days_named, lambda *_: "2026-03-10T12:00:00+00:00"),
+        )
         verdict = decide(wanted, context)
         assert (verdict.decision, verdict.origin, verdict.reason) == ("accept", "typed", "")
 

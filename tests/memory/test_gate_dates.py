@@ -8,6 +8,7 @@ import pytest
 
 from lamina.memories import Evidence, Proposal
 from lamina.memory.gate import GateContext, days_named, decide
+from lamina.text.dates import Days
 
 SAID = "The shop goes live on Friday."
 
@@ -25,9 +26,9 @@ def _proposal(day: str) -> Proposal:
     )
 
 
-def _dates(quote: str, session: str, entry: str) -> Sequence[str]:
-    assert (quote, session, entry) == (SAID, "s", "e")
-    return ["2026-11-20"]
+def _dates(quote: str, session: str, entry: str) -> Sequence[Days]:
+    assert (session, entry) == ("s", "e")
+    return days_named(lambda *_: "2026-11-18T12:00:00+00:00", quote, session, entry)
 
 
 @pytest.mark.spec("L5.6", "L5.8")
@@ -55,15 +56,14 @@ def test_two_dates_stay_with_what_they_were_said_of(
     kind: str, form: str, first: int, second: int
 ) -> None:
     said = "Remember: we freeze everything tomorrow and ship the shop Friday."
-    days = days_named(lambda *_: "2026-11-18T12:00:00+00:00", said, "s", "1")
-    assert days == ["2026-11-19 2026-11-20"]
+    assert _dates(said, "s", "e") == ["2026-11-19 2026-11-20"]
     one, other = (
         form.format(said=word, day=f"2026-11-{day}")
         for word, day in (("tomorrow", first), ("Friday", second))
     )
     line = f"we freeze everything {one} and ship the shop {other}"
     proposal = Proposal(
-        path=f"{kind}_freeze.md",
+        path=f"{kind}_topic.md",
         name="topic",
         description=line,
         type=kind,
@@ -72,6 +72,6 @@ def test_two_dates_stay_with_what_they_were_said_of(
         evidence=[Evidence(said, "s", "e"), Evidence(said, "s", "e")],
         session="s",
     )
-    context = GateContext(origin_text=lambda *_: [("typed", said)], dates=lambda *_: days)
+    context = GateContext(origin_text=lambda *_: [("typed", said)], dates=_dates)
     verdict = decide(proposal, context)
     assert (verdict.decision == "accept" and verdict.origin == "typed") == (first < second)

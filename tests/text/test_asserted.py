@@ -21,7 +21,7 @@ pytestmark = pytest.mark.spec("L5.6")
 def verdict(said: str, claim: str, kind: MemoryType, quote: str = "") -> Verdict:
     """What the gate says of a memory that a model made of typed words."""
     proposal = Proposal(
-        path="x.md",
+        path="user_profile.md",
         name="",
         description=claim,
         type=kind,
@@ -205,7 +205,7 @@ def test_a_question_beside_its_answer_is_no_harm() -> None:
     ]
     quotes = (Evidence("Yes, do that.", "s", "2"), Evidence(talk[0][0][1], "s", "0"))
     rule = Proposal(
-        path="x.md",
+        path="user_profile.md",
         name="",
         description="Always squash commits on merge",
         type="feedback",

@@ -352,7 +352,8 @@ def test_an_update_too_is_kept_in_the_users_own_words(place: Place) -> None:
 @pytest.mark.parametrize(
     ("words", "content", "kept"),
     [
-        ("Remember that I drink tea. Also fix the login.", "A tea drinker: drinks tea.", "I drink tea"),
+        ("Remember that I drink tea. Also fix the login.", "A tea drinker: drinks tea.",
+         "I drink tea. (said with: “Also fix the login.”)"),
         ("I'm vegetarian. What can I cook tonight?", "Vegetarian.",
          "I'm vegetarian. (said with: “What can I cook tonight?”)"),
         ("Ich wohne in Graz. Wie wird das Wetter?", "Nutzer wohnt in Graz.",
@@ -365,7 +366,7 @@ def test_an_update_too_is_kept_in_the_users_own_words(place: Place) -> None:
          "Don't round prices anywhere in this project. The shop goes live in three weeks."),
     ],
 )  # fmt: skip
-def test_a_statement_is_kept_with_all_that_was_typed_unless_they_asked_to_remember_just_it(
+def test_a_statement_is_kept_with_all_that_was_typed(
     place: Place, words: str, content: str, kept: str
 ) -> None:
     kind = "feedback" if "prices" in words else "user"

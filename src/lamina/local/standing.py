@@ -14,7 +14,7 @@ from functools import cached_property, lru_cache
 from itertools import chain, takewhile
 
 from lamina.memories import HEAD, Memory
-from lamina.text.about import leans, letters, turns_round
+from lamina.text.about import leans, letters
 from lamina.text.claims import carries, fenced_blocks, headings, negations, same_words, statements
 from lamina.text.wording import (
     LIST_ITEM,
@@ -32,6 +32,9 @@ _MARKS = re.compile(
     re.IGNORECASE,
 )
 _EXPLAINS = re.compile(r"\s*\*\*(?:Why|How to apply)", re.IGNORECASE)
+_JOINED = re.compile(
+    r"\n\.?(?:(?:[;,] | and | und |; and )\n\.?)*"
+)  # whole heads, one after the other
 _PIECES = re.compile(r"[;,.:!—–。，；]\s*|\s+(?:and|und)\s+")
 _CLAUSES = re.compile(r"[;,:.!—–]")
 _WRITTEN_OUT = re.compile(r" ?\([-\d]{10}\)")  # as a date is
@@ -270,15 +273,13 @@ class Moved:
             if units and (several or len(own) == len(units)):
                 found[line] = [*filter(None, chain(own, *near))]
         for key in ("name", "description"):
-            heads = {letters(getattr(one, key)): one.path for one in taken}
+            heads = {spaced(getattr(one, key)).rstrip("."): one.path for one in taken}
             left = head = spaced(getattr(memory, key))
             for one in sorted(filter(None, heads), key=len, reverse=True):
-                for begun in (one, one[:1].upper() + one[1:], one[:1].lower() + one[1:]):
-                    left = left.replace(begun, "\n")
-            between = left.replace("and", "").replace("und", "")
-            if head and not words(between) and not turns_round(between):
+                left = left.replace(one, "\n")
+            if head and _JOINED.fullmatch(left):
                 found[f"{HEAD}{key}: {getattr(memory, key)}"] = [
-                    heads[one] for one in heads if one[1:] in head
+                    heads[one] for one in heads if one in head
                 ]
         return found
 

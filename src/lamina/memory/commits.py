@@ -52,7 +52,7 @@ def users_word(lines: Sequence[BlamedLine], path: str = "") -> str:
     head are marked, since a line of the text may begin like one; a day or an id that a writer put there
     is no word of anybody's."""
     ends = [at for at, line in enumerate(lines[:HEAD_LINES]) if line.text.rstrip() == "---"]
-    head = ends[1] if len(ends) > 1 and not ends[0] else 0
+    head = ends[1] + 1 if len(ends) > 1 and not ends[0] else 0
     theirs = [
         f"{HEAD * (at < head)}{line.text}"
         for at, line in enumerate(lines)

@@ -38,6 +38,7 @@ from lamina.text.asks import (
     withdraws,
 )
 from lamina.text.claims import echoes, only_restates
+from lamina.text.dates import Days
 from lamina.text.lists import Listed, words
 from lamina.text.origins import asks_somebody, typed_parts, untyped_parts
 from lamina.text.own_words import own_text
@@ -79,7 +80,7 @@ class Record:
     # All blocks of a session, for what the assistant's own lines may have been told.
     whole: Callable[[str], Blocks] = nothing
     # Days that follow from a quote and the time of its entry, in a row: "2026-11-19 2026-11-20".
-    dates: Callable[[str, str, str], Sequence[str]] = nothing
+    dates: Callable[[str, str, str], Sequence[Days]] = nothing
 
 
 def why_unproven(
@@ -123,7 +124,8 @@ def _reasons_against(
             yield f"“the user” of whom they typed may be somebody else: {_short(line)}"
         most = 1 if line in heads else _MOST_LINES
         if taken := support.taken(lines[place : place + most], after=last):
-            if last and not wording.LIST_ITEM.match(line):  # it would go on with another message
+            items = all(map(wording.LIST_ITEM.match, (line, last)))
+            if last and not items:  # it would go on with another message
                 yield f"two messages of theirs would read as one: {_short(line)}"
             (described if line in heads else told).add(support.held)
             last = "" if line in heads and not heads.remove(line) else line
@@ -190,6 +192,7 @@ def unproven_explanations(proposal: Proposal, record: Record, vouched: str) -> l
     """The lines of a proven memory that explain it and are no whole sentences of the user's: their words
     put together anew are the assistant's."""
     support = _supported(proposal, record) if proposal.evidence else _Support()
+    support.days.clear()  # a day is no sentence
     proof = _proof(support).splitlines()
     known = {wording.spaced(line) for line in vouched.splitlines()}
     told = {
@@ -334,7 +337,7 @@ def _messages(item: Evidence, record: Record, session: str) -> Iterator[Message]
     if tale or announced or (at_once and any(map(_MATERIAL.search, (*told[:1], asked)))):
         return
 
-    def dates(text: str) -> Sequence[str]:
+    def dates(text: str) -> Sequence[Days]:
         return record.dates(text, session, item.entry)
 
     yield Message("\n\n".join(said), asked=asked, later=later, dates=dates)
@@ -441,7 +444,9 @@ def _read_wrongly(proposal: Proposal, vouched: str, claim: str) -> str:
 
 def _spelled(name: str, kind: str | None) -> str:
     """A name as words: `feedback_no_mocks` says "no mocks"."""
-    words = name if " " in name else re.sub(r"[_-]+", " ", name)
+    if " " in name:
+        return name
+    words = re.sub(r"[_-]+", " ", name)
     return re.sub(rf"^{kind}\b", "", words, flags=re.IGNORECASE) if kind else words
 
 

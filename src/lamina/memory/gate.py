@@ -23,7 +23,7 @@ from lamina.memory.removal import Saying, clauses, still_said, taken_back
 from lamina.messages import Origin
 from lamina.text import wording
 from lamina.text.claims import no_statement, order_heard
-from lamina.text.dates import find_dates
+from lamina.text.dates import Days
 from lamina.text.likeness import tells_apart
 from lamina.text.origins import hidden_character, speaks_as_system, tells_of_code, typed_parts
 from lamina.text.own_words import on_one_line
@@ -62,15 +62,14 @@ def _says_nothing(_line: str) -> bool:
     return False
 
 
-def days_named(when: Callable[[str, str], str], quote: str, session: str, entry: str) -> list[str]:
+def days_named(when: Callable[[str, str], str], quote: str, session: str, entry: str) -> list[Days]:
     """The days that a quote names, in a row, from the day on which its entry was said by `when`."""
     try:
         said = datetime.fromisoformat(when(session, entry))
     except ValueError:
         return []
     days = {said.date(), said.astimezone().date()}  # as recorded, and as the user's clock showed
-    runs = (" ".join(one.day.isoformat() for one in find_dates(quote, day)) for day in days)
-    return [run for run in runs if run]
+    return [run for day in days if (run := Days.of(quote, day))]
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +94,7 @@ class GateContext:
     whole: Callable[[str], OriginTexts] = evidence.nothing
     # Days that follow from a quote and the time of its entry, so that a date made absolute counts
     # as said.
-    dates: Callable[[str, str, str], Sequence[str]] = evidence.nothing
+    dates: Callable[[str, str, str], Sequence[Days]] = evidence.nothing
     # Text at a path that, by the history, already rests on the user's word: an update need not
     # prove those lines again. What only `outside` wrote is not among it.
     vouched: Callable[[str], str] = nothing_vouched
@@ -367,7 +366,10 @@ def _form_warnings(proposal: Proposal) -> list[str]:
 def _why_inbox(proposal: Proposal, context: GateContext, forgotten: str) -> tuple[str, str]:
     """Why a person should look first ("" if not), and whose word the memory is."""
     record = context.record
-    vouched = context.vouched(proposal.path)
+    old, theirs = context.known.get(proposal.path), ("user", "feedback")
+    # What was kept as a fact, whoever said so, is no word of the user's on themselves yet.
+    anew = old is not None and proposal.type in theirs and old.type not in theirs
+    vouched = "" if anew else context.vouched(proposal.path)
     unproven = evidence.why_unproven(proposal, record, context.known, vouched)
     new, known = _what_is_new(proposal, context, vouched)
     others_stand = False

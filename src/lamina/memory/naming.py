@@ -115,7 +115,7 @@ def title_of(text: str) -> str:
         short = whole[: max(whole.rfind(" ", 0, _TITLE_LETTERS + 1), 0) or _TITLE_LETTERS]
     cut = whole[len(short) :]
     kept = whole if limits(cut) or negates(short) != negates(whole) else short
-    bare = kept.rstrip(" .,;:!?。！？，")
+    bare = kept.rstrip(" .,;:。，")  # "I am lazy?" is not "I am lazy"
     # "Never suggest a Friday" is no rule, and what follows a sentence may say whose it is.
     return f"{bare}…" if more or len(kept) < len(whole) else bare
 
@@ -357,6 +357,8 @@ _OUR_VALUES = frozenset(
     program user t z tz""".split()  # noqa: SIM905 - a word list
 )
 _ISO = len("2026-11-19")
+_MOMENT = re.compile(r"\d{4}-\d\d-\d\d(?:[T ][\d:.]+(?:Z|[+-][\d:]+)?)?")
+_DAYS = frozenset(("said", "due", "modified", "created", "updated"))
 _OF_AN_ID = 3  # letters to a digit, at most
 _WORD_ENDS = re.compile(r"[_.-]+|(?<=[a-z])(?=[A-Z])")
 
@@ -368,7 +370,7 @@ def day_of_nobody(proposal: Proposal, record: Record, memories: Iterable[Memory]
         one: key
         for key, one in proposal.extra.items()
         if key.casefold() in KEPT_BY_US and any(map(str.isdigit, one))
-        if not _ID.fullmatch(one) or len(one) == _ISO
+        if key.casefold() in _DAYS or not _ID.fullmatch(one) or len(one) == _ISO
     }
     if not dated or proposal.type not in ("user", "feedback"):
         return ""
@@ -384,7 +386,9 @@ def day_of_nobody(proposal: Proposal, record: Record, memories: Iterable[Memory]
     new = [one for one in dated if one not in moved] if said + now or not proposal.evidence else []
     # Said or saved it may be on that day; that it is due then they must have said.
     known = {one: said if dated[one].casefold() == "due" else f"{said} {now}" for one in new}
-    return next((one for one in new if len(one) < _ISO or one[:_ISO] not in known[one]), "")
+    whole = (one for one in new if dated[one].casefold() == "due" and len(one) > _ISO)
+    told = (one for one in new if not _MOMENT.fullmatch(one) or one[:_ISO] not in known[one])
+    return next(iter((*told, *whole)), "")
 
 
 def said_by_keys(extra: Mapping[str, str]) -> list[str]:

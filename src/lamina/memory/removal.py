@@ -60,11 +60,13 @@ def sayings(memory: Memory) -> list[Saying]:
     name = memory.name.replace("_", " ")
     if _own_words(name, f"{memory.path}\n{memory.description}\n{memory.body}"):
         heads.append(name)
+    # Of the user's word the smallest may limit the rest: "But only once."
+    theirs = memory.type in ("user", "feedback")
     said = [
         Saying(one, key=key)
         for key, texts in ((False, body), (True, extra))
         for one in texts
-        if wording.content_stems(one) or wording.hard_tokens(one)
+        if theirs or wording.content_stems(one) or wording.hard_tokens(one)
     ]
     return [*said, *(Saying(one, head=True) for one in heads)]
 

@@ -8,14 +8,13 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import date
 from functools import lru_cache
 from itertools import pairwise
 from typing import TypeAlias
 
 from lamina.text import wording
 from lamina.text.asks import classify, declines, takes_back
-from lamina.text.dates import find_dates
+from lamina.text.dates import Days
 from lamina.text.lists import Listed, sections, words
 from lamina.text.origins import asks_somebody
 from lamina.text.own_words import ENDS, main_clause, on_one_line
@@ -37,14 +36,16 @@ _SHORTENED = re.compile(r"('(?:m|ve|re|ll|d))$")  # "I'm" speaks of "I"
 _CUT = re.compile(r"\x00[\x00\s]*")
 _FULL_STOPS = (".", "。")  # one says nothing; two, "!" and "…" do
 _BREAK = " \x04 "  # the end of a line
+_ON = re.compile(r"(?<![^\W_])(?:on )?(?:the )?$")
 _MOST_DATED = 64  # ways to write the days of one sentence
 _LONGEST_JOKE, _ASKS_SOMETHING, _SHORT_ANSWER, _SHORT_TURN = 15, 3, 3, 12  # words and marks
 _IN_TWO = (("ends_it", 8), ("places", 2))  # how a message goes on that was sent too early, in words
 _OFTEN, _OFTEN_OF = 2, 0.1  # later messages that hold a word, and their share
 _TURNS, _COURTESY = words("proof.turns"), words("proof.courtesy")
 _IDLE, _GOES_BACK, _ASKS_FOR = map(Listed, ("proof.idle", "proof.goes_back", "proof.asks_for"))
+_RECURS = words("proof.recurs")
 _A_WHILE = Listed("proof.a_while")
-_KEPT_EDGES = " .!,;:。！，\"“”„'"
+_BEFORE_KEPT, _BEHIND_KEPT = " ,;:，\"“”„'", " .!,;:。！，\"“”„'"
 
 
 @lru_cache
@@ -79,7 +80,9 @@ def without_wish(said: str) -> str:
     """A sentence without what asks to remember it, if the rest can stand alone."""
     if (wish := wish_in(said)) is None or wish.bare:
         return said
-    kept = main_clause(said[wish.start : wish.end].strip(_KEPT_EDGES), wish.asking)
+    kept = main_clause(
+        said[wish.start : wish.end].lstrip(_BEFORE_KEPT).rstrip(_BEHIND_KEPT), wish.asking
+    )
     return kept if same_sentence(kept, said) else said
 
 
@@ -101,7 +104,7 @@ def _ways(said: str) -> frozenset[str]:
         around = (_COURTESY.sub(" ", one) for one in (said[: wish.start], said[wish.end :]))
         rest = {word for one in around for word in tokens(one)}
         if rest <= {*tokens(wish.asking), *_list("wishing"), *',.:;?-"'}:
-            kept = said[wish.start : wish.end].strip(_KEPT_EDGES)
+            kept = said[wish.start : wish.end].lstrip(_BEFORE_KEPT).rstrip(_BEHIND_KEPT)
             found += [kept, main_clause(kept, wish.asking)]
     # Where a line ends a stroke may stand; where they typed a stroke no line ends.
     return frozenset(
@@ -146,7 +149,7 @@ class _Said:
     told: str  # without the request that it ends with, where that changes nothing of it
 
 
-Dates: TypeAlias = Callable[[str], Sequence[str]]
+Dates: TypeAlias = Callable[[str], Sequence[Days]]
 
 
 class Message:
@@ -184,10 +187,6 @@ class Message:
         around = [self._shown(0, first - 1), asked, self._shown(last + 1, len(said) - 1)]
         rest = on_one_line(" … ".join(filter(None, around)))
         if rest and any(_stands_alone(said[n].text) for n in stated):
-            # What stands behind a wish asks for something else; what stands before it may say whose it is.
-            wished = not around[0] and first == last and said[first].wished
-            if wished and not leans(less(around[2], "lead")):
-                found.append(told)
             for one in dict.fromkeys((without_wish(told) if first == last else told, told)):
                 end = "" if one.endswith(ENDS) else "."
                 found.append(f"{one}{end} (said with: “{rest}”)")
@@ -203,15 +202,13 @@ class Message:
 
     def _dated(self, said: str, claim: str) -> Iterator[str]:
         """A sentence with days that a claim names behind, or in the place of, the words that name them."""
-        for run in self._dates(said) if self._dates and claim.count("-") > 1 else ():
-            found, days, texts = find_dates(said, date(2000, 1, 3)), run.split(), [said]
-            places = sorted((one.start, one.end) for one in found)
-            for (start, end), day in reversed([*zip(places, days, strict=False)]):
-                for text in texts[:_MOST_DATED] if day in claim and len(days) == len(found) else ():
-                    before, bare = (
-                        text[:start],
-                        text[:start].removesuffix("on ").removesuffix("the "),
-                    )
+        if not self._dates or claim.count("-") < 2 or _RECURS.search(said):
+            return
+        for run in self._dates(said):
+            texts = [said]
+            for start, end, day in reversed(run.places):
+                for text in texts[:_MOST_DATED] if day in claim else ():
+                    before, bare = text[:start], _ON.sub("", text[:start])
                     ways = (
                         f"{text[:end]} ({day})",
                         f"{before}{day}",
@@ -256,6 +253,8 @@ def _less_unsaid(message: str) -> str:
         ]
         forgets = [n for n, one in enumerate(said) if classify(one.strip()).forgets]
         gone = [*back, *forgets]
+        # What stands before it may say how the rest is meant.
+        plays = plays or not all(map(_is_polite, said[: min(forgets, default=0)]))
         kept = [] if back else kept
         rest = said[max(gone, default=-1) + 1 :]
         plays = plays or any(_plays(said[n]) for n in forgets)
@@ -345,7 +344,7 @@ def limits(text: str) -> bool:
 
 def narrowed_by(text: str) -> frozenset[str]:
     """Its words that let what it says hold only there or only so long."""
-    return _NARROWS.union(_list("ends_it")).intersection(tokens(text))
+    return _NARROWS.union(_list("ends_it") - {"as"}).intersection(tokens(text))
 
 
 def leans(text: str) -> bool:

@@ -430,3 +430,17 @@ def _recurs(match: re.Match[str]) -> bool:
     return bool(
         _ALWAYS.search(text, max(0, at - 120), at) and not _UNTIL.search(text, max(0, at - 12), at)
     )
+
+
+class Days(str):
+    """The days that a text names, in a row, and where in it the words stand that name each."""
+
+    __slots__ = ("places",)
+    places: tuple[tuple[int, int, str], ...]
+
+    @classmethod
+    def of(cls, text: str, said: date) -> Days:
+        found = [one for one in find_dates(text, said) if not one.recurs]
+        days = cls(" ".join(one.day.isoformat() for one in found))
+        days.places = tuple((one.start, one.end, one.day.isoformat()) for one in found)
+        return days

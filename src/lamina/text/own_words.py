@@ -106,10 +106,15 @@ def main_clause(kept: str, asking: str) -> str:
     who = _doer().match(clause)
     apart = sections("wishes.de.txt")["apart"]
     *between, verb = clause[who.end() :].split() if who else [""]
-    moves = len(verb) > 2 and not verb.startswith(apart) and clause[-1:].isalpha()
+    moves = (
+        len(verb) > 2 and verb[0].islower() and not verb.startswith(apart) and clause[-1:].isalpha()
+    )
     if not (who and moves) or {"und", "oder"} & {*between} or "," in clause:
         return ""
     return " ".join([who[0], verb, *between]) + kept[len(clause) :]
+
+
+_MARKDOWN = "#*>|<`~=_"  # signs that begin something else where they begin a line
 
 
 def on_one_line(text: str, end: str = " / ") -> str:
@@ -120,7 +125,7 @@ def on_one_line(text: str, end: str = " / ") -> str:
         bare = " ".join(line.split())
         depth = (len(line.expandtabs(4)) - len(line.expandtabs(4).lstrip()) + 1) // 2
         depth = 0 if bare.startswith("[…]") else depth  # nobody typed that
-        hangs = depth or bare[0] in "#*" or LIST_ITEM.match(line)
+        hangs = depth or bare[0] in _MARKDOWN or LIST_ITEM.match(line)
         stroke = " " if shown.endswith(ENDS) and not hangs else end
         shown += f"{stroke if shown else ''}{'·' * depth if shown else ''}{bare}"
     return shown
@@ -213,7 +218,11 @@ def _texts(message: Mapping[str, Any], origin: str) -> list[str]:
 # --- what inside a typed message is not the user's word ---
 
 _WRAPPER = Listed("own_words.wrapper", flags=re.MULTILINE)
-_INLINE_TAG = re.compile(r"<([a-zA-Z][\w-]{0,40})(?:\s[^<>\n]{0,200})?>[^<\n]{0,2000}</\1>")
+# What only sets off a word of theirs is typed as it stands.
+_INLINE_TAG = re.compile(
+    r"<(?!(?:b|i|u|s|em|strong|del|ins|mark|small|sub|sup|kbd|code|q|span|font)[\s>])"
+    r"([a-zA-Z][\w-]{0,40})(?:\s[^<>\n]{0,200})?>[^<\n]{0,2000}</\1>"
+)
 _INDENTED = re.compile(r"^(?: {4,}|\t)[^\n]*$", re.MULTILINE)
 # A line of a log, a diff, a stack trace, a shell prompt or code.
 _MACHINE_LINE = Listed("own_words.machine_line", flags=re.MULTILINE)

@@ -212,13 +212,14 @@ def _demand_its_own(path: str, added: bytes, entries: bytes) -> None:
         why = f"it would hold {hidden}"
     elif text.lstrip("\r\n")[:1].isspace():
         why = "its first line is indented, and would go on with the entry above"
-    elif entries and first.strip() and not (first[0] == "#" or wording.LIST_ITEM.match(first)):
+    elif entries and first.strip() and not _ENTRY.match(first):
         why = "its first line begins no entry (`- …`), and would go on with the entry above"
     else:
         return
     raise ToolError(f"Not written: {path}: {why}.")
 
 
+_ENTRY = re.compile(r"(?:[-*+]|#{1,6}) \S")  # what begins anew in Markdown below a line
 _ALIKE = {"LATIN", "CYRILLIC", "GREEK"}  # scripts whose letters look alike
 
 
@@ -231,7 +232,8 @@ def _marked_as_theirs(line: str) -> bool:
     words = [word for one in apart[1:-1] for word in re.findall(r"\w+", one)]
     scripts = ({unicodedata.name(a, " ").split(" ")[0] for a in one} for one in words)
     mixed = any(len(_ALIKE & one) > 1 for one in scripts)
-    return mixed or any(one.strip() in ("user", "feedback") for one in apart[1:-1])
+    bare = ("".join(filter(str.isalpha, one)) for one in apart[1:-1])
+    return mixed or any(one in ("user", "feedback") for one in bare)
 
 
 Stamped = tuple[tuple[int, int, int], bytes]  # a file's state, and its content
