@@ -15,7 +15,7 @@ import anyio
 from lamina.cli import sessions
 from lamina.cli.chat_events import line_of
 from lamina.cli.main import DONE, FAILED, INTERRUPTED, REFUSED
-from lamina.cli.options import config_of, flag, option
+from lamina.cli.options import choose_model, config_of, flag, option
 from lamina.cli.terminal import harmless, note, out, out_json, picked, style, width, wrapped
 from lamina.config import Config
 from lamina.config.table import NO_MODEL
@@ -42,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     asking = "ask this, print the answer and exit"
     parser.add_argument("-p", "--print", metavar="PROMPT", dest="prompt", help=asking)
     flag(parser, "--stream-json", "with -p: print every event as a line of JSON")
-    option(parser, "--model NAME", "anthropic:…, openai:…, gguf:…, scripted:…, none")
+    choose_model(parser, "anthropic:…, openai:…, gguf:…, scripted:…, none")
     old = parser.add_mutually_exclusive_group()
     flag(old, "--continue", "continue the last session here", dest="go_on")
     option(old, "--resume ID", "continue this session (its id or a prefix of it)")

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, cast
 
-from lamina.config.setting import BadValue, Setting, Value
+from lamina.config.setting import BadValue, Setting, Value, model
 from lamina.config.table import BY_NAME, SETTINGS
 from lamina.errors import SettingsError
 
@@ -138,6 +138,9 @@ def override_layer(overrides: Mapping[str, Any]) -> Layer:
         setting = known(name, "the given settings")
         if isinstance(value, str) and setting.kind != "str":
             values[name] = parsed(setting, value, "the given settings")
+            continue
+        if isinstance(value, str) and setting.check is model:
+            values[name] = value  # perhaps that of a program's own: who opens it looks
             continue
         # A program may pass a tuple where a file has a list.
         given = list(cast("tuple[Any, ...]", value)) if isinstance(value, tuple) else value
