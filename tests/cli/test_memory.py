@@ -191,8 +191,13 @@ def test_log_blame_and_why_say_who_from_which_words_in_which_session_and_why(
         assert not commit["reason"] or f"because: {commit['reason']}" in ran.out
     grounds = lamina("memory", "why", memory["path"], "--json").json["changes"][0]["grounds"]
     assert grounds[0] == words
-    assert "There is no memory nothing.md" in lamina("memory", "why", "nothing.md").err
-    assert "There is no session 3f2a" in lamina("memory", "why", "3f2a").err
+    for word in ("nothing.md", "3f2a", "beef"):
+        ran = lamina("memory", "why", word)
+        assert ran.code == 2
+        assert f"There is no memory {word} in " in ran.err
+        assert ran.err.endswith("No session has that id either.\n")
+    for word in ("../x", "/dev/null", "a" * 5_000, "\udcff"):
+        assert lamina("memory", "why", word).err.endswith("No session has that id either.\n")
 
 
 @pytest.mark.spec("I2")

@@ -117,17 +117,19 @@ _KEEPS = ("Remember", "Forget")
 
 def ask_once(args: argparse.Namespace, wish: dict[str, Any], prompt: str, pasted: str) -> int:
     reply = anyio.run(_ask, args, wish, prompt, pasted)
-    # Was the last tool call refused, or the last wish to remember or forget? After any other refusal a
-    # model may well find another way, and then the answer is what counts.
+    # Was the last tool call refused, or the last wish to remember or forget, or does something wait for
+    # the user? After any other refusal a model may well find another way: the answer counts then.
     calls = [event for event in reply.events if isinstance(event, ToolFinished)]
     last = {call.name: call for call in calls}
-    refused = any(one.refused for one in (*calls[-1:], *(last[n] for n in _KEEPS if n in last)))
+    waiting = [one for one in calls if one.why and not one.refused]
+    refused = [one for one in (*calls[-1:], *(last[n] for n in _KEEPS if n in last)) if one.refused]
     if not (args.quiet or args.json or args.stream_json):
         for one in calls:  # a model need not say so, and its user must know
             moot = one.refused and one is not last[one.name]
             if one.why and not moot and one.why not in reply.text:
-                note(f"lamina: {harmless(one.why)}")
-    if reply.stop in ("end_turn", "unanswered") and refused:
+                more = " `lamina memory inbox` shows it." if one in waiting else ""
+                note(f"lamina: {harmless(one.why)}{more}")
+    if reply.stop in ("end_turn", "unanswered") and (refused or waiting):
         return REFUSED
     return _ENDS.get(reply.stop, FAILED)
 
