@@ -16,7 +16,17 @@ from lamina.cli import sessions
 from lamina.cli.chat_events import line_of
 from lamina.cli.main import DONE, FAILED, INTERRUPTED, REFUSED
 from lamina.cli.options import choose_model, config_of, flag, option
-from lamina.cli.terminal import harmless, note, out, out_json, picked, style, width, wrapped
+from lamina.cli.terminal import (
+    harmless,
+    letters_of,
+    note,
+    out,
+    out_json,
+    picked,
+    style,
+    width,
+    wrapped,
+)
 from lamina.config import Config
 from lamina.config.table import NO_MODEL
 from lamina.errors import LaminaError, UsageError
@@ -105,7 +115,7 @@ def _piped(*, waits: bool) -> str:
         content = source.read(LARGEST_INPUT + 1)
     if len(content) > LARGEST_INPUT:
         raise UsageError("More than 20 MB was piped in. Put it in a file and name the file.")
-    return content.decode("utf-8", "replace")
+    return letters_of(content)
 
 
 # ---- one question

@@ -7,10 +7,8 @@ speaks of them waits in the inbox. One import is undone with one command.
 from __future__ import annotations
 
 import argparse
-import codecs
 import json
 import os
-import re
 import secrets
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -19,7 +17,17 @@ from pathlib import Path
 from typing import Any
 
 from lamina.cli.options import add_verb, command, flag, hint
-from lamina.cli.terminal import harmless, note, out_decisions, out_json, out_result, picked, plural
+from lamina.cli.terminal import (
+    UTF_16,
+    harmless,
+    letters_of,
+    note,
+    out_decisions,
+    out_json,
+    out_result,
+    picked,
+    plural,
+)
 from lamina.config import Config
 from lamina.errors import (
     Conflict,
@@ -38,9 +46,6 @@ from lamina.ports import MemoryHistory, MemoryStore
 _FORMS = ("json", "mem0", "agents", "folder")
 _INDEX = "MEMORY.md"
 _LARGEST = 50_000_000  # bytes of one file
-_NO_UTF8 = re.compile("[\udc80-\udcff]")
-_UTF_16 = codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE
-_WINDOWS = "cp1252", "replace"
 _TEXTS = (".md", ".txt", ".mdx", ".markdown")
 _MARK = "import "
 _THERE = ("accept", "same")
@@ -252,7 +257,7 @@ def _read(source: Path) -> tuple[MemoryType, list[Found]]:
         if not source.is_file():
             raise UsageError(f"There is no file or folder {source}.")
         content = _content(source)
-    text = _text(content)
+    text = letters_of(content)
     if source.suffix in _TEXTS:
         return "feedback", list(_sections(text))
     try:
@@ -275,14 +280,6 @@ def _content(file: Path) -> bytes:
     return content
 
 
-def _text(content: bytes) -> str:
-    """Its letters: UTF-16 where its mark says so, else UTF-8, and Windows' own or Latin-1 where it is none."""
-    if content.startswith(_UTF_16):
-        return content.decode("utf-16", "replace")
-    escaped = content.decode("utf-8-sig", "surrogateescape")
-    return _NO_UTF8.sub(lambda found: bytes([ord(found[0]) & 0xFF]).decode(*_WINDOWS), escaped)
-
-
 def _in_folder(folder: Path) -> Iterator[Found]:
     from lamina.memory import read_topic
 
@@ -292,8 +289,8 @@ def _in_folder(folder: Path) -> Iterator[Found]:
                 note(f"{harmless(str(file))} is a link out of the folder: it is left out.")
                 continue
             content = _content(file)
-            text = _text(content).encode()
-            content = text if content.startswith(_UTF_16) else content
+            text = letters_of(content).encode()
+            content = text if content.startswith(UTF_16) else content
             memory = read_topic(file.name, text)
             if memory.quoted:
                 _left_out(str(file.relative_to(folder)))
