@@ -305,3 +305,19 @@ def test_an_option_that_names_no_model_is_refused(
     assert (
         f"--model: there is no model '{name}'; write anthropic:NAME, openai:NAME, gguf:" in ran.err
     )
+
+
+@pytest.mark.spec("F9")
+def test_a_setting_that_a_newer_lamina_wrote_is_refused_with_the_way_out(
+    lamina: Run, world: Path
+) -> None:
+    file = world / "home" / "settings.toml"
+    file.parent.mkdir()
+    file.write_text("[future]\nwings = 2\n")
+    told = lamina("memory", "list").err
+    assert told.endswith(
+        f"There is no setting future (in {file}). `lamina settings` lists them all. "
+        "If a newer Lamina wrote it: update, or `lamina settings unset future`.\n"
+    )
+    assert lamina("settings", "unset", "future").code == 0
+    assert lamina("memory", "list").code == 0

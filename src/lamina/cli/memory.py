@@ -222,7 +222,10 @@ def _list(args: argparse.Namespace, store: MemoryStore) -> None:
     if rows:
         out(fitted(rows, ["type", "file", "changed", "what"], gives_way=(2, 0), cut=3))
     if not memories:
-        hint(args, f"No memories in {store.directory} yet. `lamina memory add` writes one.")
+        hint(
+            args,
+            f"No memories in {harmless(str(store.directory))} yet. `lamina memory add` writes one.",
+        )
     if more := len(memories) - len(shown):
         hint(args, f"{more} more; `-n 0` shows all.")
     if unreadable := store.unreadable():

@@ -178,6 +178,8 @@ def known(name: str, place: str = "") -> Setting:
         return setting
     near = nearest(name, BY_NAME)
     hint = f"Did you mean {near}?" if near else "`lamina settings` lists them all."
+    if place and not near:
+        hint += f" If a newer Lamina wrote it: update, or `lamina settings unset {name}`."
     raise SettingsError(f"There is no setting {name}{place and f' (in {place})'}. {hint}")
 
 
