@@ -143,10 +143,11 @@ def commands_page() -> str:
     parts = [
         f"""# Commands
 {NOTE}
-Exit codes: 0 done, 1 failed, 2 usage error, 3 refused by the gate or a permission, 130 interrupted.
+Exit codes: 0 done, 1 failed, 2 usage error, 3 refused by the gate or a permission, or kept
+for review, 130 interrupted.
 `lamina chat -p` exits with 3 if the last tool call, or the last wish to remember or forget, was
-refused, and with 1 if there was no answer: no model, and no rule that could help. What goes to the
-inbox was not refused: the answer says so, with the command that saves it, and the code is 0.
+refused or waits in the inbox (the answer, or stderr, says so with the command that saves it), and
+with 1 if there was no answer: no model, and no rule that could help.
 A search that finds nothing is done (0); `lamina sessions grep` exits with 1 then, as grep does.
 `lamina ui`, `gateway`, `team serve`, `agents start` and `mcp --http` serve until Ctrl-C, which is
 their end, not an interruption: 0.

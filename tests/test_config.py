@@ -143,7 +143,9 @@ def test_every_setting_is_read_from_its_variable_in_its_type(place: Place) -> No
     }
     for setting in SETTINGS:
         text = setting.choices[0] if setting.choices else samples[setting.kind]
-        if setting.least > 7:
+        if setting.name.endswith("model"):
+            text = "none"
+        elif setting.least > 7:
             text = str(int(setting.least))
         elif setting.most < 7:
             text = str(int(setting.most))

@@ -28,6 +28,7 @@ def place(tmp_path: Path) -> Place:
 
 BAD: list[tuple[dict[str, Any], type[LaminaError]]] = [
     ({"model": "nobody:x"}, ModelConfigError),
+    ({"model": "none", "config": {"small_model": "nobody:x"}}, ModelConfigError),
     ({"model": "none", "hooks": {"BeforeTool": print}}, SettingsError),
     ({"model": "none", "tools": [3]}, UsageError),
 ]

@@ -39,6 +39,10 @@ Purpose = Literal[
 ]
 BACKGROUND = tuple(name for name in get_args(Purpose) if name not in ("main", "agent"))
 
+# How a model is named: who answers, and what there.
+_PROVIDERS = {"anthropic": "NAME", "openai": "NAME", "gguf": "PATH-OR-NAME", "scripted": "FILE"}
+MODELS = f"{', '.join(map(':'.join, _PROVIDERS.items()))} or none"
+
 # When commands and functions of the user's are run.
 HookName = Literal[
     "SessionStart",
@@ -51,6 +55,12 @@ HookName = Literal[
     "SessionEnd",
 ]
 HOOKS: tuple[HookName, ...] = get_args(HookName)
+
+
+def names_model(spec: str) -> bool:
+    """Whether somebody known would answer. If there is such a model shows at the first call."""
+    provider, _, name = spec.partition(":")
+    return spec == "none" or (provider in _PROVIDERS and bool(name.strip()))
 
 
 def text(value: str) -> Block:

@@ -19,12 +19,12 @@ import anyio
 from lamina.cache import lifetime
 from lamina.cache.spend import Spend
 from lamina.config import Config, Flags
-from lamina.errors import LaminaError, RefusedError, UsageError
+from lamina.errors import LaminaError, ModelConfigError, RefusedError, UsageError
 from lamina.events import AttemptBroke, Emit, Event, Warned
 from lamina.ledger.record import Ledger, Quotes
 from lamina.machine import SystemClock
 from lamina.memory import GateContext, days_named, open_store
-from lamina.messages import Json, Request, Response, Usage
+from lamina.messages import MODELS, Json, Request, Response, Usage, names_model
 from lamina.ports import Ask, Clock, HookName, Hooks, MemoryStore, Model, Permit, Tool
 from lamina.recall.memory_index import MemoryIndex, headed_memories
 from lamina.recall.transcripts import (
@@ -146,8 +146,11 @@ class SmallModel:
     """The model for small background calls: opened when first needed, and the conversation's own
     where the setting names that one."""
 
-    def __init__(self, config: Config, clock: Clock) -> None:
+    def __init__(self, config: Config, clock: Clock, main: Model) -> None:
         self._config, self._clock = config, clock
+        name = config.str("small_model")
+        if name not in (main.name, config.str("model")) and not names_model(name):
+            raise ModelConfigError(f"There is no small_model {name!r}; write {MODELS}.")
         self._opened: Model | None = None
 
     def __call__(self, main: Model) -> Model:
@@ -236,12 +239,13 @@ async def make_deps(
     for tool in options.tools:
         toolbox.add(tool if isinstance(tool, Tool) else as_tool(tool))
     servers = await _connect_servers(config, emit, stack)
-    small = SmallModel(config, options.clock)
+    model = _model_of(options, config, flags)
+    small = SmallModel(config, options.clock, model)
     stack.push_async_callback(small.close)
     return Deps(
         config=config,
         flags=flags,
-        model=_model_of(options, config, flags),
+        model=model,
         toolbox=toolbox,
         hooks=_make_hooks(config, options.hooks, transcript, emit),
         clock=options.clock,

@@ -400,7 +400,13 @@ def test_an_agent_that_is_taken_up_again_works_in_a_worktree_of_its_own_again(
 def test_an_agent_that_can_t_be_made_leaves_no_worktree(place: Place) -> None:
     git(place.project, "init", "--quiet")
     git(place.project, "commit", "--quiet", "--allow-empty", "-m", "first")
-    write(place.home / "agents", "odd.md", "name: odd", "description: d", "model: nobody:x")
+    write(
+        place.home / "agents",
+        "odd.md",
+        "name: odd",
+        "description: d",
+        "model: scripted:nobody.json",
+    )
 
     async def story() -> None:
         async with place.open([], config=ON) as session:

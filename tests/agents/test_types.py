@@ -66,6 +66,17 @@ def test_a_type_of_the_home_says_everything_about_its_agents(place: Place) -> No
 
 
 @pytest.mark.spec("L7.2")
+def test_a_type_whose_model_nobody_offers_is_none(place: Place) -> None:
+    head = ("name: a", "description: d", "model: nobody:x")
+    path = write(place.home / "agents", "a.md", *head)
+    with pytest.raises(BadType, match=r"model must be anthropic:NAME, openai:NAME, .*'nobody:x'"):
+        types(place).get("a")
+    path.unlink()
+    write(place.project / ".claude" / "agents", "a.md", *head)
+    assert types(place).get("a").model == "", "another tool's names are its own"
+
+
+@pytest.mark.spec("L7.2")
 def test_lists_of_tools_are_read_in_each_of_the_usual_forms(place: Place) -> None:
     folder = place.home / "agents"
     head = "description: d"

@@ -358,6 +358,11 @@ def test_a_model_whose_wish_to_remember_was_refused_ends_with_3_unless_it_found_
     words = ("chat", "-p", "remember that the host is pelican", "--model")
     assert lamina(*words, script(world, refused, LOOK, "Sorry.")).code == 3
     assert lamina(*words, script(world, refused, taken, "Done.")).code == 0
+    waits = wish("Tabs are preferred by the user")
+    waits["reply"]["tool_use"]["input"]["type"] = "user"
+    ran = lamina(*words, script(world, waits, taken, "Done."))
+    assert ran.code == 3, "the one does not stand in for the other"
+    assert "waits in the inbox" in ran.err
 
 
 @pytest.mark.spec("L5.6", "I2")
@@ -368,7 +373,7 @@ def test_what_waits_in_the_inbox_is_told_with_the_command_that_saves_it(
     (world / "home" / "settings.toml").write_text("[memory]\ninbox_all = true\n")
     ran = lamina("chat", "-p", "remember that the mascot is a walrus", "--model", "none")
     [item] = lamina("memory", "inbox", "--json").json
-    assert ran.code == 0
+    assert ran.code == 3
     assert f"It is not remembered yet: `lamina memory inbox` shows it, and `lamina memory inbox accept {item['id']}` saves it." in ran.out  # fmt: skip
     assert lamina("memory", "inbox", "accept", item["id"]).code == 0
     assert remembered(lamina) == ["the mascot is a walrus"]
@@ -439,15 +444,15 @@ def test_bash_sees_a_token_of_another_service_only_if_the_user_listed_it(
 
 @pytest.mark.spec("L5.6", "I2")
 @pytest.mark.parametrize(
-    ("tool", "code", "told"),
+    ("tool", "told"),
     [
-        ("Remember", 0, "waits in the inbox"),
-        ("Write", 0, "waits in the inbox"),
-        ("Forget", 3, "Not forgotten: project_dock.md"),
+        ("Remember", "waits in the inbox"),
+        ("Write", "waits in the inbox"),
+        ("Forget", "Not forgotten: project_dock.md"),
     ],
 )
 def test_what_the_gate_keeps_back_is_told_even_if_the_model_does_not(
-    lamina: Run, world: Path, stdin: Any, tool: str, code: int, told: str
+    lamina: Run, world: Path, stdin: Any, tool: str, told: str
 ) -> None:
     lamina(
         "memory", "add", "Crates leave from dock 4", "--type", "project", "--file", "project_dock"
@@ -466,7 +471,8 @@ def test_what_the_gate_keeps_back_is_told_even_if_the_model_does_not(
     }
     model = script(world, {"reply": {"tool_use": {"name": tool, "input": calls[tool]}}}, "Done.")
     ran = lamina("chat", "-p", "Tidy the docks, please.", "--model", model)
-    assert (ran.code, ran.out) == (code, "Done.\n")
+    assert (ran.code, ran.out) == (3, "Done.\n")
     assert told in ran.err
+    assert ("`lamina memory inbox` shows it." in ran.err) == (tool != "Forget")
     script(world, {"reply": {"tool_use": {"name": tool, "input": calls[tool]}}}, "Done.")
     assert lamina("chat", "--quiet", "-p", "Tidy the docks again.", "--model", model).err == ""

@@ -98,6 +98,24 @@ def test_a_model_without_its_key_fails_and_no_key_is_ever_shown(
 
 
 @pytest.mark.spec("I6")
+@pytest.mark.parametrize("setting", ["model", "small_model"])
+@pytest.mark.parametrize("name", ["openai:x", "scripted:nowhere.json", "gguf:/nowhere.gguf"])
+def test_a_model_that_could_not_answer_is_no_ready_machine(
+    lamina: Run, stdin: Any, monkeypatch: pytest.MonkeyPatch, setting: str, name: str
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sesame")
+    monkeypatch.setenv("LAMINA_MODEL", "none")
+    monkeypatch.setenv(f"LAMINA_{setting.upper()}", name)
+    monkeypatch.setattr("lamina.models.find_spec", lambda _: None)  # no provider's package is here
+    ran = lamina("doctor", "--json")
+    assert ran.code == 1
+    assert states(ran)[setting] == "fail"
+    asked = ("chat", "-p", "hi", "--model", name)
+    told = {one["name"]: one["detail"] for one in ran.json["checks"]}[setting]
+    assert lamina(*asked).err == f"lamina: {told}\n", "as a chat would say it"
+
+
+@pytest.mark.spec("I6")
 def test_memory_switched_off_or_misplaced_is_named(
     lamina: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -419,3 +419,26 @@ def test_a_port_that_cant_be_is_refused_in_the_same_words_everywhere(
     ran = lamina(*words.split(), "99999")
     assert ran.code == 2
     assert "99999 is not a port; the highest is 65535. See `lamina " in ran.err
+
+
+@pytest.mark.spec("I2")
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("sessions", "show", "{}"),
+        ("chat", "-p", "hi", "--model", "scripted:{}"),
+        ("settings", "{}"),
+        ("{}",),
+        ("memory", "show", "{}"),
+    ],
+)
+def test_an_error_neither_steers_the_terminal_nor_fills_it(
+    lamina: Run, words: tuple[str, ...]
+) -> None:
+    for odd in ("a\x1b[31m\x07b\nc", "x" * 100_000):
+        ran = lamina(*(word.format(odd) for word in words))
+        assert ran.code in (1, 2)
+        assert not {"\x1b", "\x07"} & {*ran.err}
+        assert len(ran.err) < 2_100
+        assert ran.err.count("\n") == 1
+        assert ran.err.endswith(".\n")

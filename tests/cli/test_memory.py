@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import os
 import re
 import stat
@@ -99,11 +98,11 @@ def test_an_empty_memory_is_a_remark_and_creates_nothing(lamina: Run, world: Pat
     assert not (world / "home").exists()
 
 
-def test_text_comes_from_stdin_too(lamina: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sys.stdin", io.StringIO("The staging host is called otter.\n"))
+def test_text_comes_from_stdin_too(lamina: Run, stdin: Any) -> None:
+    stdin(b"The staging host is called otter.\n")
     ran = lamina("memory", "add", "--type", "reference", "--file", "staging", "--name", "Staging")
     assert ran.out == "Memory updated: staging.md\n"
-    monkeypatch.setattr("sys.stdin", io.StringIO(""))
+    stdin(b"")
     ran = lamina("memory", "add")
     assert (ran.code, ran.err) == (
         2,
@@ -191,8 +190,13 @@ def test_log_blame_and_why_say_who_from_which_words_in_which_session_and_why(
         assert not commit["reason"] or f"because: {commit['reason']}" in ran.out
     grounds = lamina("memory", "why", memory["path"], "--json").json["changes"][0]["grounds"]
     assert grounds[0] == words
-    assert "There is no memory nothing.md" in lamina("memory", "why", "nothing.md").err
-    assert "There is no session 3f2a" in lamina("memory", "why", "3f2a").err
+    for word in ("nothing.md", "3f2a", "beef"):
+        ran = lamina("memory", "why", word)
+        assert ran.code == 2
+        assert f"There is no memory {word} in " in ran.err
+        assert ran.err.endswith("No session has that id either.\n")
+    for word in ("../x", "/dev/null", "a" * 5_000, "\udcff"):
+        assert lamina("memory", "why", word).err.endswith("No session has that id either.\n")
 
 
 @pytest.mark.spec("I2")
@@ -241,6 +245,24 @@ def test_where_nothing_can_be_recorded_log_blame_and_why_show_what_was(
         assert ran.code == 0, ran
         assert "lamina memory add" in ran.out
         assert "What was recorded before is shown." in ran.err
+
+
+@pytest.mark.parametrize("encoding", ["latin-1", "utf-16", "utf-8-sig"])
+def test_text_that_is_no_utf_8_comes_with_its_letters(
+    lamina: Run, stdin: Any, encoding: str
+) -> None:
+    said = "Die Größe der Tür in Köln ist 42 cm."
+    stdin(said.encode(encoding))
+    assert lamina("memory", "add").code == 0
+    again = said.replace("Tür", "Brücke")
+    if encoding == "latin-1":  # an argument in an older terminal
+        assert lamina("memory", "add", os.fsdecode(again.encode(encoding))).code == 0
+    found = [one["body"] for one in lamina("memory", "export").json["memories"]]
+    assert {one.strip() for one in found} == ({said, again} if encoding == "latin-1" else {said})
+    stdin("Bitte merke dir, dass die Höhe 3 m ist.".encode(encoding))
+    assert "die Höhe 3 m ist" in lamina("chat", "--model", "none").out + str(
+        lamina("memory", "list", "--json").out
+    )
 
 
 def test_a_closed_input_is_an_empty_one(lamina: Run, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -349,6 +349,34 @@ def test_files_that_are_taken_over_whole_keep_their_bytes(
     assert {p.name: p.read_bytes() for p in folder.iterdir()} == FOREIGN
 
 
+@pytest.mark.spec("I3")
+@pytest.mark.parametrize("encoding", ["latin-1", "cp1252", "utf-16", "utf-8-sig"])
+@pytest.mark.parametrize("name", ["notes/tür.md", "notes/bare.md", "AGENTS.md", "x.json"])
+def test_what_is_no_utf_8_comes_in_with_its_letters(
+    run: Run, tmp_path: Path, encoding: str, name: str
+) -> None:
+    said = "Jürgen prüft die Größe der Tür."
+    forms = {
+        "notes/tür.md": f"---\nname: Jürgens Tür\ndescription: {said}\ntype: project\n---\n\nGrün.\n",
+        "notes/bare.md": said,
+        "AGENTS.md": f"# Straßen\n\n- {said}\n",
+        "x.json": json.dumps({"memories": [{"body": said}]}, ensure_ascii=False),
+    }
+    file = tmp_path / name
+    file.parent.mkdir(exist_ok=True)
+    file.write_bytes(forms[name].encode(encoding))
+    source = str(file.parent if name.startswith("notes") else file)
+    assert "same" not in {one["decision"] for one in run("import", source)}
+    run("import", source, "--mine")
+    assert run("inbox") == []
+    [one] = run("list")
+    assert one["description"] == said
+    assert one["name"] in ("Jürgens Tür", "Jürgen prüft die Größe der Tür")
+    [index] = (tmp_path / "own").rglob("MEMORY.md")
+    assert said in index.read_text("utf-8")
+    assert {one["decision"] for one in run("import", source)} == {"same"}
+
+
 def test_a_link_out_of_the_folder_brings_nothing_in(run: Run, tmp_path: Path) -> None:
     (tmp_path / "private.md").write_text("The diary says CANARY.\n")
     folder = tmp_path / "theirs"

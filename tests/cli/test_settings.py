@@ -259,3 +259,65 @@ def _flat(table: dict[str, Any], prefix: str = "") -> dict[str, Any]:
             _flat(value, f"{prefix}{key}.") if isinstance(value, dict) else {prefix + key: value}
         )
     return flat
+
+
+NO_MODEL = ["foo:bar", "claude-sonnet-5-5", "anthropic:", ":x", ""]
+
+
+@pytest.mark.spec("F9")
+@pytest.mark.parametrize("key", ["model", "small_model"])
+@pytest.mark.parametrize("name", NO_MODEL)
+def test_a_model_of_no_known_provider_is_refused_where_it_is_written(
+    lamina: Run, world: Path, monkeypatch: pytest.MonkeyPatch, key: str, name: str
+) -> None:
+    kinds = "anthropic:NAME, openai:NAME, gguf:PATH-OR-NAME, scripted:FILE or none"
+    ran = lamina("settings", "set", key, name)
+    told = f'must be {kinds}, not "{name}".'
+    assert (ran.code, ran.err) == (2, f"lamina: {key} in the command {told}\n")
+    file = world / "home" / "settings.toml"
+    assert not file.exists()
+    file.parent.mkdir()
+    file.write_text(f'{key} = "{name}"\n')
+    assert lamina("memory", "list").err == f"lamina: {key} in {file} {told}\n"
+    assert lamina("settings", "set", key, "none").code == 0, "a wrong file can be mended"
+    if name:  # an empty variable is none
+        variable = f"LAMINA_{key.upper()}"
+        monkeypatch.setenv(variable, name)
+        assert lamina("memory", "list").err == f"lamina: {key} in the variable {variable} {told}\n"
+
+
+@pytest.mark.parametrize("name", NO_MODEL)
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("chat", "-p", "hi"),
+        ("dream", "--now"),
+        ("extract",),
+        ("sessions", "compact"),
+        ("agents", "start", "anna"),
+    ],
+)
+def test_an_option_that_names_no_model_is_refused(
+    lamina: Run, words: tuple[str, ...], name: str
+) -> None:
+    ran = lamina(*words, f"--model={name}")
+    assert ran.code == 2
+    assert (
+        f"--model: there is no model '{name}'; write anthropic:NAME, openai:NAME, gguf:" in ran.err
+    )
+
+
+@pytest.mark.spec("F9")
+def test_a_setting_that_a_newer_lamina_wrote_is_refused_with_the_way_out(
+    lamina: Run, world: Path
+) -> None:
+    file = world / "home" / "settings.toml"
+    file.parent.mkdir()
+    file.write_text("[future]\nwings = 2\n")
+    told = lamina("memory", "list").err
+    assert told.endswith(
+        f"There is no setting future (in {file}). `lamina settings` lists them all. "
+        "If a newer Lamina wrote it: update, or `lamina settings unset future`.\n"
+    )
+    assert lamina("settings", "unset", "future").code == 0
+    assert lamina("memory", "list").code == 0

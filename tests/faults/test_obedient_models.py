@@ -14,6 +14,7 @@ import pytest
 from tests.memories import directory
 from tests.sessions import Place, run, use
 
+from lamina.errors import GateRefused
 from lamina.layers import dream
 from lamina.memory.file_store import FileStore
 from lamina.models.scripted import ScriptedModel, Step
@@ -150,10 +151,13 @@ def test_extraction_by_an_obedient_model_leaves_labelled_facts_at_most(
     with FileStore(memory) as store:
         kept = {one.path: one.type for one in store.list()}
         waiting = {one.proposal.path for one in store.waiting()}
+        _, inject = dict(links()).popitem()
+        with pytest.raises(GateRefused, match="can be read in two ways: line 3"):
+            store.write_file("inject.md", inject.encode(), writer="extraction", base=None)
     # What hard.md said came from outside and nobody took it back: it stays, and nothing points to it.
     assert kept == {"hard.md": None}
-    assert "link.md" in waiting  # "inject.md" is refused: another reader sees a line end there
-    assert not {"inject.md"} & {*kept}
+    assert "link.md" in waiting
+    assert "inject.md" not in waiting
     assert not (memory / "MEMORY.md").exists()
     left = {p.name for p in memory.parent.iterdir()} - {"memory", "memory.lamina", "project.json"}
     assert all(name.endswith((".jsonl", ".lock")) or "." not in name for name in left), left

@@ -83,7 +83,12 @@ def test_a_link_to_a_project_is_the_same_project(tmp_path: Path) -> None:
 
 def test_a_path_that_is_not_utf8_is_recorded_and_found_again(tmp_path: Path) -> None:
     odd = os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9")
-    assert places.project_folder(tmp_path / "h", odd) == places.project_folder(tmp_path / "h", odd)
+    home = tmp_path / "h"
+    assert not places.find_project_folder(home, odd).exists(), "a look makes none"
+    made = places.project_folder(home, odd)
+    assert places.find_project_folder(home, odd) == made
+    assert places.known_projects(home) == [odd]
+    assert places.project_folder(home, odd.replace("\udce9", "\udce8")) != made
 
 
 def test_a_damaged_record_is_named_and_not_guessed(tmp_path: Path) -> None:

@@ -514,6 +514,36 @@ def test_what_asks_or_supposes_is_not_said_to_be_noted(said: str) -> None:
     assert ask(said, tools=MEMORY_TOOLS).text.startswith("I can't answer that")
 
 
+@pytest.mark.parametrize(
+    ("said", "kept"),
+    [
+        ("My wife is allergic to nuts, what can I cook?", "My wife is allergic to nuts"),
+        ("我对花生过敏,晚饭吃什么好?", "我对花生过敏"),
+    ],
+)
+def test_what_is_kept_of_a_question_is_said_although_nobody_answers_it(
+    said: str, kept: str
+) -> None:
+    answer = ask(said, tools=MEMORY_TOOLS)
+    assert answer.text.startswith(f"Noted: {kept}\nI can't answer that")
+    assert answer.stop_reason == "unanswered"
+    assert ask(said).text.startswith("I can't answer that"), "memory is off"
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "Anna reviews all frontend changes.",
+        "Rechnungen gehen an Frau Petersen.",
+        "测试服务器叫白鹭。",
+    ],
+)
+def test_a_statement_that_no_rule_knows_is_answered_with_how_to_have_it_kept(said: str) -> None:
+    assert "say “remember that …”" in ask(said, tools=MEMORY_TOOLS).text
+    assert "remember that" not in ask(said).text, "memory is off"
+    assert "remember that" not in ask("Fix the login bug.", tools=MEMORY_TOOLS).text
+
+
 @pytest.mark.parametrize("said", ["I prefer short answers.", "We deploy with Kubernetes."])
 def test_where_memory_is_off_nothing_is_said_to_be_kept(said: str) -> None:
     assert ask(said).text == f"Noted: {said}\n(For this session only: memory is off.)"

@@ -24,6 +24,7 @@ from lamina.errors import UsageError
 from lamina.ledger.places import find_project_folder
 from lamina.machine import read_json, write_private
 from lamina.memory import canonical_root, read_topic
+from lamina.messages import MODELS, names_model
 
 Scope = Literal["user", "project", "local"]
 READING = ("Read", "Grep", "Glob")
@@ -189,6 +190,10 @@ class _Folder:
         memory, model = keys.get("memory") or "none", keys.get("model", "")
         if memory not in ("none", "user", "project", "local"):
             raise BadType(f"{path}: memory must be user, project or local, not {memory!r}.")
+        if model == "inherit" or (self.foreign and not names_model(model)):
+            model = ""
+        if model and not names_model(model):
+            raise BadType(f"{path}: model must be {MODELS}, or inherit; not {model!r}.")
         denied = (one.partition("(")[0] for one in _words(keys.get("disallowedTools", "")))
         return AgentType(
             name,
@@ -196,7 +201,7 @@ class _Folder:
             topic.body,
             tools=self._tools(path, keys.get("tools")),
             without=tuple(_CALLED.get(one, one) for one in denied),
-            model="" if model == "inherit" or (self.foreign and ":" not in model) else model,
+            model=model,
             memory=None if memory == "none" else memory,
             plan=keys.get("plan", "").lower() == "true",
             agents=tuple(_words(keys.get("agents", ""))),

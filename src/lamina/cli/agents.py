@@ -19,7 +19,7 @@ import anyio
 from lamina.agents.roster import KILLED, Card, ledger_path, live_card, look, read_cards
 from lamina.agents.types import NAMED, AgentTypes, is_name, load_types
 from lamina.cli import sessions, transcript
-from lamina.cli.options import add_verb, config_of, flag, hint, optional
+from lamina.cli.options import add_verb, choose_model, config_of, flag, hint, optional
 from lamina.cli.terminal import harmless, note, out, out_json, style, table
 from lamina.config import Config
 from lamina.errors import LaminaError, UsageError
@@ -61,7 +61,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     start = add_verb(verbs, "start", "run a teammate, an agent others can message, until stopped")
     start.add_argument("agent", help="its name: letters, digits, - and _")
     start.add_argument("--type", default="general", help="its agent type (general)")
-    start.add_argument("--model", help="the model it works with")
+    choose_model(start, "the model it works with")
     send = add_verb(verbs, "send", "write to a teammate, or to a running session's agent")
     send.add_argument("agent", help="its name, uds:PATH or bridge:ID")
     send.add_argument("words", nargs="+", help="what to say")

@@ -15,8 +15,18 @@ import anyio
 from lamina.cli import sessions
 from lamina.cli.chat_events import line_of
 from lamina.cli.main import DONE, FAILED, INTERRUPTED, REFUSED
-from lamina.cli.options import config_of, flag, option
-from lamina.cli.terminal import harmless, note, out, out_json, picked, style, width, wrapped
+from lamina.cli.options import choose_model, config_of, flag, option
+from lamina.cli.terminal import (
+    harmless,
+    letters_of,
+    note,
+    out,
+    out_json,
+    picked,
+    style,
+    width,
+    wrapped,
+)
 from lamina.config import Config
 from lamina.config.table import NO_MODEL
 from lamina.errors import LaminaError, UsageError
@@ -42,7 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     asking = "ask this, print the answer and exit"
     parser.add_argument("-p", "--print", metavar="PROMPT", dest="prompt", help=asking)
     flag(parser, "--stream-json", "with -p: print every event as a line of JSON")
-    option(parser, "--model NAME", "anthropic:…, openai:…, gguf:…, scripted:…, none")
+    choose_model(parser, "anthropic:…, openai:…, gguf:…, scripted:…, none")
     old = parser.add_mutually_exclusive_group()
     flag(old, "--continue", "continue the last session here", dest="go_on")
     option(old, "--resume ID", "continue this session (its id or a prefix of it)")
@@ -105,7 +115,7 @@ def _piped(*, waits: bool) -> str:
         content = source.read(LARGEST_INPUT + 1)
     if len(content) > LARGEST_INPUT:
         raise UsageError("More than 20 MB was piped in. Put it in a file and name the file.")
-    return content.decode("utf-8", "replace")
+    return letters_of(content)
 
 
 # ---- one question
@@ -117,17 +127,19 @@ _KEEPS = ("Remember", "Forget")
 
 def ask_once(args: argparse.Namespace, wish: dict[str, Any], prompt: str, pasted: str) -> int:
     reply = anyio.run(_ask, args, wish, prompt, pasted)
-    # Was the last tool call refused, or the last wish to remember or forget? After any other refusal a
-    # model may well find another way, and then the answer is what counts.
+    # Was the last tool call refused, or the last wish to remember or forget, or does something wait for
+    # the user? After any other refusal a model may well find another way: the answer counts then.
     calls = [event for event in reply.events if isinstance(event, ToolFinished)]
     last = {call.name: call for call in calls}
-    refused = any(one.refused for one in (*calls[-1:], *(last[n] for n in _KEEPS if n in last)))
+    waiting = [one for one in calls if one.why and not one.refused]
+    refused = [one for one in (*calls[-1:], *(last[n] for n in _KEEPS if n in last)) if one.refused]
     if not (args.quiet or args.json or args.stream_json):
         for one in calls:  # a model need not say so, and its user must know
             moot = one.refused and one is not last[one.name]
             if one.why and not moot and one.why not in reply.text:
-                note(f"lamina: {harmless(one.why)}")
-    if reply.stop in ("end_turn", "unanswered") and refused:
+                more = " `lamina memory inbox` shows it." if one in waiting else ""
+                note(f"lamina: {harmless(one.why)}{more}")
+    if reply.stop in ("end_turn", "unanswered") and (refused or waiting):
         return REFUSED
     return _ENDS.get(reply.stop, FAILED)
 

@@ -178,6 +178,8 @@ def all_checks(config: Config) -> Iterator[Check]:
     yield check_ranker()
     yield from check_keys(config)
     yield check_model(config)
+    if (small := check_model(config, "small_model")).state == "fail":
+        yield small
     yield from check_hooks(config)
     yield check_terminal()
 
@@ -332,17 +334,21 @@ def check_keys(config: Config) -> Iterator[Check]:
         yield Check(KEYS[name], "ok" if found else "-", "set" if found else "not set")
 
 
-def check_model(config: Config) -> Check:
-    model = config.str("model")
+def check_model(config: Config, setting: str = "model") -> Check:
+    model = config.str(setting)
     provider = model.partition(":")[0]
     needs_key = provider in ("anthropic", "openai") and not config.str(f"{provider}.base_url")
     if needs_key and not config.secret(provider):
         needs = f"{model} needs {KEYS[provider]}. Set it, or choose another model."
-        return Check("model", "fail", needs)
+        return Check(setting, "fail", needs)
+    try:
+        open_model(model, config, SystemClock())  # nothing is sent: is all there that it needs?
+    except LaminaError as error:
+        return Check(setting, "fail", str(error))
     if model == "none":
         without = "memory and search work without one; set a key or `model` to add one"
-        return Check("model", "-", f"none: {without}")
-    return Check("model", "ok", f"{model} ({config.source('model')})")
+        return Check(setting, "-", f"none: {without}")
+    return Check(setting, "ok", f"{model} ({config.source(setting)})")
 
 
 def check_hooks(config: Config) -> Iterator[Check]:

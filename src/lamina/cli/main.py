@@ -68,6 +68,7 @@ GROUPS: dict[str, Commands] = {
         "completion": ("lamina.cli.completion", "print a completion script for your shell"),
     },
 }
+_LONGEST = 2_000  # characters of an error
 COMMANDS: Commands = {name: command for group in GROUPS.values() for name, command in group.items()}
 
 
@@ -306,9 +307,11 @@ def _module(name: str) -> Module:
 
 
 def _complain(sentence: str, code: int) -> int:
-    from lamina.cli.terminal import note, width, wrapped
+    from lamina.cli.terminal import harmless, note, width, wrapped
 
-    line = f"lamina: {' '.join(sentence.split())}"
+    line = harmless(f"lamina: {' '.join(sentence.split())}")
+    if len(line) > _LONGEST:  # what was typed may be: the advice is at the end
+        line = f"{line[: _LONGEST // 2]} … {line[-_LONGEST // 2 :]}"
     note(wrapped(line, width(), 0) if sys.stderr.isatty() else line)
     return code
 

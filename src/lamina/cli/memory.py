@@ -9,6 +9,7 @@ import argparse
 import contextlib
 import io
 import json
+import os
 import shlex
 import sys
 from collections.abc import Iterator
@@ -19,7 +20,17 @@ from lamina.cli import memory_history, memory_reports, memory_transfer, terminal
 from lamina.cli.chat_events import adopted
 from lamina.cli.memory_history import edited_text, kept_if_refused
 from lamina.cli.options import add_verb, begin_group, command, config_of, count, flag, hint, option
-from lamina.cli.terminal import fitted, harmless, moment, note, one_line, out, out_json, picked
+from lamina.cli.terminal import (
+    fitted,
+    harmless,
+    letters_of,
+    moment,
+    note,
+    one_line,
+    out,
+    out_json,
+    picked,
+)
 from lamina.errors import RefusedError, UsageError
 from lamina.events import Event, MemoryAdopted, Warned
 from lamina.ledger.places import known_projects, slug
@@ -211,7 +222,10 @@ def _list(args: argparse.Namespace, store: MemoryStore) -> None:
     if rows:
         out(fitted(rows, ["type", "file", "changed", "what"], gives_way=(2, 0), cut=3))
     if not memories:
-        hint(args, f"No memories in {store.directory} yet. `lamina memory add` writes one.")
+        hint(
+            args,
+            f"No memories in {harmless(str(store.directory))} yet. `lamina memory add` writes one.",
+        )
     if more := len(memories) - len(shown):
         hint(args, f"{more} more; `-n 0` shows all.")
     if unreadable := store.unreadable():
@@ -237,13 +251,17 @@ def _add(args: argparse.Namespace, store: MemoryStore) -> None:
     from lamina.local.extractor import kind_added
     from lamina.memory import proposed
 
-    text = args.text
-    in_editor = text is None and sys.stdin.isatty()
-    if text is None:
-        text = edited_text("") if in_editor else sys.stdin.read(2 * store.max_bytes)
-        if len(text) == 2 * store.max_bytes:  # to look at the rest would only cost time
+    in_editor = args.text is None and sys.stdin.isatty()
+    if in_editor:
+        text = edited_text("")
+    elif args.text is not None:
+        text = letters_of(os.fsencode(args.text))
+    else:
+        piped = sys.stdin.buffer.read(2 * store.max_bytes)
+        if len(piped) == 2 * store.max_bytes:  # to look at the rest would only cost time
             most = f"at most {store.max_bytes:,} bytes, and far more is piped in"
             raise RefusedError(f"One memory has {most}. Split it by topic.")
+        text = letters_of(piped)
     text = text.strip()
     if not text:
         raise UsageError("There is no text to remember. Give it as an argument or on stdin.")

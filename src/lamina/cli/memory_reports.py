@@ -101,14 +101,12 @@ def why(args: argparse.Namespace, config: Config) -> None:
         from lamina.cli import memory, memory_history
 
         with memory.open_store(config) as store:
-            if path := memory.known(store, args.session):
-                memory_history.why_it_is_there(args, store, path)
-                return
-            if args.session.strip("0123456789abcdef-"):  # as no id of a session is written
-                try:
-                    memory.find(store, args.session)
-                except MemoryStoreError as error:  # no session has that name either
-                    raise UsageError(str(error)) from error
+            try:
+                path = memory.known(store, args.session) or memory.find(store, args.session)
+            except MemoryStoreError as error:
+                raise UsageError(f"{error} No session has that id either.") from error
+            memory_history.why_it_is_there(args, store, path)
+            return
     file = sessions.choose(files, args.session)
     entries = read(file).entries
     found = recalls_of(entries)

@@ -17,7 +17,17 @@ from pathlib import Path
 from typing import Any
 
 from lamina.cli.options import add_verb, command, flag, hint
-from lamina.cli.terminal import harmless, note, out_decisions, out_json, out_result, plural
+from lamina.cli.terminal import (
+    UTF_16,
+    harmless,
+    letters_of,
+    note,
+    out_decisions,
+    out_json,
+    out_result,
+    picked,
+    plural,
+)
 from lamina.config import Config
 from lamina.errors import (
     Conflict,
@@ -52,10 +62,7 @@ def add_verbs(verbs: Any) -> None:
     flag(taking, "--undo", "undo the last import")
     export = add_verb(verbs, "export", "print every memory, or write them for another program")
     export.add_argument("-o", "--output", metavar="FILE", help="write here; for `folder`, a folder")
-    forms = (
-        "json; mem0: a list of {memory}; agents: a section for AGENTS.md; folder: Markdown files "
-    )
-    forms += "as Claude Code keeps them"
+    forms = "json; mem0: a list of {memory}; agents: a section for AGENTS.md; folder: files as Claude Code's"
     export.add_argument("--to", choices=_FORMS, default="json", help=forms)
 
 
@@ -109,10 +116,10 @@ def take_over(args: argparse.Namespace, config: Config, store: MemoryStore) -> N
 
 def _no_longer_wait(store: MemoryStore, saved: Sequence[Found]) -> None:
     """What an earlier import had wait and this one vouches for waits for nobody."""
-    bodies = {" ".join(one.body.split()) for one in saved}
+    bodies = [words for one in saved for words in _wordings(one.body, one.file)]
     for item in store.waiting():
         ours = item.proposal.reason.startswith(_MARK)
-        if ours and " ".join(item.proposal.body.split()) in bodies:
+        if ours and item.proposal.body.split() in bodies:
             store.reject(item.id, for_good=False)
 
 
@@ -121,14 +128,9 @@ def _take(
 ) -> dict[str, str]:
     from lamina.memory import free_names, is_memory_path, proposed, why_bad_name, why_misnamed
 
-    proposal = proposed(
-        one.body,
-        type=one.type or kind,
-        store=store,
-        name=one.name,
-        description=one.description,
-        reason=f"{mark}, {one.where}" if one.where else mark,
-    )
+    head = picked(one, "name description")
+    reason = f"{mark}, {one.where}" if one.where else mark
+    proposal = proposed(one.body, type=one.type or kind, store=store, reason=reason, **head)
     proposal = replace(proposal, writer="user" if args.mine else "program")
     named = replace(proposal, path=one.path)
     amiss = why_bad_name(one.path) or (not args.mine and why_misnamed(named))
@@ -151,7 +153,7 @@ def _outcome(
 ) -> tuple[str, str, str]:
     """(path, accept | inbox | same | refuse, why)."""
     try:
-        if same := _same(store, proposal):
+        if same := _same(store, proposal, file):
             return same, "same", "it is remembered already"
         if args.dry_run:
             verdict = store.judge(proposal, store.content(proposal.path), None)
@@ -172,19 +174,9 @@ def _keep(store: MemoryStore, proposal: Proposal, file: bytes | None) -> Outcome
     why = ""
     if file is not None and store.content(proposal.path, 1) is None:
         try:
-            return store.write_file(
-                proposal.path,
-                edit_topic(
-                    file,
-                    name=proposal.name,
-                    description=proposal.description,
-                    type=proposal.type,
-                ),
-                writer=proposal.writer,
-                base=None,
-                reason=proposal.reason,
-                pointer=True,
-            )
+            whole = edit_topic(file, **picked(proposal, "name description type"))
+            by = picked(proposal, "writer reason")
+            return store.write_file(proposal.path, whole, base=None, pointer=True, **by)
         except (GateRefused, MemoryStoreError) as error:  # perhaps only for its keys
             why = str(error)
     outcome = store.remember(proposal)
@@ -195,11 +187,18 @@ def _keep(store: MemoryStore, proposal: Proposal, file: bytes | None) -> Outcome
     return outcome
 
 
-def _same(store: MemoryStore, proposal: Proposal) -> str:
+def _same(store: MemoryStore, proposal: Proposal, file: bytes | None) -> str:
     """The memory that says the same word for word, "" if none does."""
-    wanted = proposal.body.split()
+    wanted = _wordings(proposal.body, file)
     near = [one.path for one in store.list() if one.size < 4 * len(proposal.body) + 4_096]
-    return next((path for path in near if store.read(path).body.split() == wanted), "")
+    return next((path for path in near if store.read(path).body.split() in wanted), "")
+
+
+def _wordings(body: str, file: bytes | None) -> list[list[str]]:
+    """Its words, and those that a store reads which keeps the bytes of a file."""
+    from lamina.memory import read_topic
+
+    return [body.split(), read_topic("", file).body.split()] if file else [body.split()]
 
 
 def _undo(args: argparse.Namespace, store: MemoryStore) -> None:
@@ -258,10 +257,11 @@ def _read(source: Path) -> tuple[MemoryType, list[Found]]:
         if not source.is_file():
             raise UsageError(f"There is no file or folder {source}.")
         content = _content(source)
+    text = letters_of(content)
     if source.suffix in _TEXTS:
-        return "feedback", list(_sections(content.decode("utf-8", "replace")))
+        return "feedback", list(_sections(text))
     try:
-        value: Any = json.loads(content)
+        value: Any = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise UsageError(f"{source} is neither Markdown nor JSON.") from error
     own = as_object(value).get("memories")
@@ -289,7 +289,9 @@ def _in_folder(folder: Path) -> Iterator[Found]:
                 note(f"{harmless(str(file))} is a link out of the folder: it is left out.")
                 continue
             content = _content(file)
-            memory = read_topic(file.name, content)
+            text = letters_of(content).encode()
+            content = text if content.startswith(UTF_16) else content
+            memory = read_topic(file.name, text)
             if memory.quoted:
                 _left_out(str(file.relative_to(folder)))
             elif memory.body.strip():
@@ -357,10 +359,8 @@ def export(args: argparse.Namespace, store: MemoryStore) -> None:
 
     memories = [store.read(one.path) for one in store.list()]
     if left := store.unreadable():
-        many = plural(len(left), "file")
-        note(
-            f"{many} can't be read as memories and stay out: {', '.join(map(harmless, left[:5]))}."
-        )
+        names = ", ".join(map(harmless, left[:5]))
+        note(f"{plural(len(left), 'file')} can't be read as memories and stay out: {names}.")
     if args.to == "folder":
         return _write_folder(args, store)
     if args.to in ("agents", "mem0"):  # neither form can mark a quotation
@@ -378,9 +378,7 @@ def export(args: argparse.Namespace, store: MemoryStore) -> None:
         value: Any = {**about, "memories": rows}
         if args.to == "mem0":
             meta = ("name", "description", "type", "path")
-            value = [
-                {"memory": row["body"], "metadata": {key: row[key] for key in meta}} for row in rows
-            ]
+            value = [{"memory": row["body"], "metadata": {k: row[k] for k in meta}} for row in rows]
         text = json.dumps(value, ensure_ascii=False, indent=2) + "\n"
         if not args.output:
             return out_json(value)

@@ -94,8 +94,18 @@ def option(parser: Any, name: str, help: str, **more: Any) -> None:  # noqa: A00
     parser.add_argument(name, metavar=metavar, help=help, **more)
 
 
-def choose_model(parser: Any) -> None:
-    option(parser, "--model NAME", "use this model instead of the one in the settings")
+def choose_model(
+    parser: Any, words: str = "use this model instead of the one in the settings"
+) -> None:
+    option(parser, "--model NAME", words, type=_model)
+
+
+def _model(name: str) -> str:
+    from lamina.messages import MODELS, names_model
+
+    if not names_model(name):
+        raise argparse.ArgumentTypeError(f"there is no model {name!r}; write {MODELS}")
+    return name
 
 
 def optional(parser: Any, name: str, help: str, metavar: str | None = None) -> None:  # noqa: A002

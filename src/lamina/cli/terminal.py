@@ -20,6 +20,8 @@ from typing import Any, TextIO
 
 _STYLES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
 _STYLED = re.compile(r"\x1b\[\d+m")
+UTF_16 = b"\xff\xfe", b"\xfe\xff"  # how it begins
+_NO_UTF8 = re.compile("[\udc80-\udcff]")
 # Everything that could steer a terminal: C0 but tab and newline, DEL, C1.
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
@@ -41,6 +43,15 @@ def style(text: str, name: str, stream: TextIO | None = None) -> str:
 def harmless(text: str) -> str:
     """Recorded text for a terminal: control characters become visible instead of taking effect."""
     return _CONTROL.sub(lambda x: chr(0x2400 + ord(x[0])) if x[0] < " " else "\ufffd", text)
+
+
+def letters_of(content: bytes) -> str:
+    """Text from elsewhere: UTF-16 where its mark says so, else UTF-8, and Windows' own or Latin-1 where it
+    is none."""
+    if content.startswith(UTF_16):
+        return content.decode("utf-16", "replace")
+    escaped = content.decode("utf-8-sig", "surrogateescape")
+    return _NO_UTF8.sub(lambda x: bytes([ord(x[0]) & 0xFF]).decode("cp1252", "replace"), escaped)
 
 
 def columns(text: str) -> int:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, cast
 
-from lamina.config.setting import BadValue, Setting, Value
+from lamina.config.setting import BadValue, Setting, Value, model
 from lamina.config.table import BY_NAME, SETTINGS
 from lamina.errors import SettingsError
 
@@ -139,6 +139,9 @@ def override_layer(overrides: Mapping[str, Any]) -> Layer:
         if isinstance(value, str) and setting.kind != "str":
             values[name] = parsed(setting, value, "the given settings")
             continue
+        if isinstance(value, str) and setting.check is model:
+            values[name] = value  # perhaps that of a program's own: who opens it looks
+            continue
         # A program may pass a tuple where a file has a list.
         given = list(cast("tuple[Any, ...]", value)) if isinstance(value, tuple) else value
         values[name] = accept(setting, given, source, "the given settings")
@@ -175,6 +178,8 @@ def known(name: str, place: str = "") -> Setting:
         return setting
     near = nearest(name, BY_NAME)
     hint = f"Did you mean {near}?" if near else "`lamina settings` lists them all."
+    if place and not near:
+        hint += f" If a newer Lamina wrote it: update, or `lamina settings unset {name}`."
     raise SettingsError(f"There is no setting {name}{place and f' (in {place})'}. {hint}")
 
 

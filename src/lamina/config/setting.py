@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import Any, Literal, TypeAlias, cast
 
-from lamina.messages import HOOKS
+from lamina.messages import HOOKS, MODELS, names_model
 
 Kind = Literal["str", "int", "float", "bool", "strings", "table"]
 Value: TypeAlias = Any  # what the setting's kind says, checked
@@ -54,7 +54,7 @@ class Setting:
     variable: str = ""  # by default LAMINA_ and the name in capitals
     flag: str = ""  # the name of the mechanism that it switches, or of the value that flags may set
     adds_up: bool = False  # lists and tables of all files count together; none can drop another's
-    check: Callable[[Mapping[str, Any]], None] | None = None  # the shape of a table
+    check: Callable[[Any], None] | None = None  # what its type does not say, as a table's shape
     default_text: str = ""  # for the docs, where the default depends on something
     kind: Kind = field(init=False)
 
@@ -104,8 +104,8 @@ class Setting:
                 raise BadValue(f"must be at least {self.least:g}, not {value:g}")
             if value > self.most:
                 raise BadValue(f"must be at most {self.most:g}, not {value:g}")
-        if self.check is not None and isinstance(value, dict):
-            self.check(cast("dict[str, Any]", value))
+        if self.check is not None:
+            self.check(value)
         return cast("Value", value)
 
     def parsed(self, text: str) -> Value:
@@ -156,6 +156,11 @@ def _json(text: str) -> object:
 def _shown(value: object) -> str:
     text = json.dumps(value, default=str, ensure_ascii=False)
     return text if len(text) <= 60 else text[:57] + "…"
+
+
+def model(name: str) -> None:
+    if not names_model(name):
+        raise BadValue(f"must be {MODELS}, not {_shown(name)}")
 
 
 def figures(

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from lamina.config.setting import Setting, figures, hooks, prices, servers, texts
+from lamina.config.setting import Setting, figures, hooks, model, prices, servers, texts
 from lamina.messages import BACKGROUND
 
 # What is taken when no model is set: the first provider whose key is there. (model, small model)
@@ -36,10 +36,12 @@ def _value(name: str, default: Any, about: str, **more: Any) -> Setting:
 _MODELS = (
     Setting("model", NO_MODEL,
             "The model of the conversation: anthropic:NAME, openai:NAME, gguf:PATH, scripted:FILE or none.",
+            check=model,
             default_text=f"{_WITH_KEYS}; else `{NO_MODEL}`"),
     Setting("small_model", NO_MODEL,
             "The model for small background calls: picking memories, reading what a search of sessions found "
             "(`--ask`), progress lines, fold summaries.",
+            check=model,
             default_text="the provider's small model; `none` for local models; the model itself where "
             "`openai.base_url` is set"),
     Setting("max_output", 0, "Maximum tokens in one answer; 0 takes the model's own limit.", least=0, most=1_000_000),

@@ -12,11 +12,11 @@ from importlib.util import find_spec
 from typing import Any, cast
 
 from lamina.errors import ModelConfigError, UsageError, installing
+from lamina.messages import MODELS
 from lamina.ports import Model
 
 _PACKAGES = {"anthropic": "anthropic", "openai": "openai", "gguf": "xllamacpp"}
 _MODELS = {"anthropic": "AnthropicModel", "openai": "OpenAIModel", "gguf": "GgufModel"}
-_KINDS = "anthropic:NAME, openai:NAME, gguf:PATH-OR-NAME, scripted:FILE or none"
 
 # What `options` may hold; each kind takes what it has a use for (docs/models.md).
 OPTIONS = frozenset(
@@ -46,7 +46,7 @@ def open_model(spec: str, *, options: Mapping[str, Any] | None = None) -> Model:
         case "anthropic" | "openai" | "gguf" if name:
             return _provider(kind, name, given)
         case _:
-            raise ModelConfigError(f"There is no model {spec!r}; write {_KINDS}.")
+            raise ModelConfigError(f"There is no model {spec!r}; write {MODELS}.")
 
 
 def _provider(kind: str, name: str, given: Mapping[str, Any]) -> Model:

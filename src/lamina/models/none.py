@@ -191,6 +191,7 @@ HELLO = (
 WELCOME = "You're welcome."
 _FOUND_NONE = f"I can't answer that without a model ({HOW_TO_SET}), and no file mentions it."
 FOR_NOW = "\n(For this session only; say “remember that …” to keep it.)"
+TO_KEEP = " If it is to be kept, say “remember that …”."
 NO_MEMORY = "\n(For this session only: memory is off.)"
 
 TO_THE_MODEL = " Ask what to do instead."  # behind a user's no
@@ -258,17 +259,19 @@ def _to_plain_words(request: Request, sentence: str, *, saves: bool) -> tuple[li
     for form, said in ((_GREETS, HELLO), (_THANKS, WELCOME)):
         if form.fullmatch(sentence):
             return [text(said)], False
+    kind, worth = classify(plain := fold(sentence)), _worth_keeping(sentence)
+    keeps = any(tool.get("name") == TOOL_OF["remember"] for tool in request.tools)
+    noted = [f"Noted: {words}" for words in worth] if keeps and saves else []
     # A memory that shares a word with what somebody tells is no answer to it.
-    if not (kind := classify(plain := fold(sentence))).asks:
-        keeps = any(tool.get("name") == TOOL_OF["remember"] for tool in request.tools)
-        worth = _worth_keeping(sentence)
-        if worth and keeps and saves:
-            return [text("\n".join(f"Noted: {words}" for words in worth))], False
+    if not kind.asks:
+        if noted:
+            return [text("\n".join(noted))], False
         if worth or (_STATES.match(sentence) and kind.states and not plain.endswith("?")):
             return [text(f"Noted: {sentence}{FOR_NOW if keeps else NO_MEMORY}")], False
-    if found := _remembered(request, sentence):
-        return [text(found)], False
-    return [text(NO_MODEL)], True
+    found = _remembered(request, sentence)
+    told = kind.states and keeps and not (kind.asks or found)  # by what words, no rule knows
+    said = "\n".join([*noted, found or NO_MODEL])
+    return [text(said + TO_KEEP if told else said)], not found
 
 
 def _worth_keeping(statement: str) -> list[str]:
