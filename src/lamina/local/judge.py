@@ -195,7 +195,7 @@ _A_RULE = 0.5  # what reads like one, and is kept as none, is no statement eithe
 _LASTS = 0.3
 _SURELY_LASTS = 2.0  # … and, for one that tells little, where the strangers' sets lost nothing
 _OTHERS_LAST = 0.5  # … what is told of others in the middle of a talk …
-_GOES_ALONG = -1.0  # … and what only has to be named: the message is kept anyway
+_GOES_ALONG = -0.5  # … and what only has to be named: the message is kept anyway
 _FOLLOWS = 0.15  # what comes after a rule and may be part of one belongs to it
 _LIKE: dict[MemoryType, str] = {
     "user": "it reads like something about the user",
