@@ -175,7 +175,7 @@ def checked() -> Checked:
             if ref in known:
                 done.verdicts.setdefault(key, Counter())[known[ref]] += 1
     for text, kind in _typed(statements):
-        hit = _holds(quotes.get(kind, ()), text)
+        hit = holds(quotes.get(kind, ()), text)
         for key in (kind, "all"):
             done.statements[key] += 1
             done.found[key] += hit
@@ -287,7 +287,7 @@ def through_gate(talks: Iterable[Saved]) -> dict[str, Counter[str]]:
             for readers, wanted in left.items():
                 if wanted.get(name) == at.kind:
                     del wanted[name]
-                    proposed, taken = (_holds(at.quotes(taken=one), text) for one in (False, True))
+                    proposed, taken = (holds(at.quotes(taken=one), text) for one in (False, True))
                     stands = taken or any(text.rstrip(".!,; ") in body for body in bodies)
                     hits = {"proposed": proposed, "found": taken, "in a saved body": stands}
                     hits |= {"marked": True, f"{at.kind} found": taken, f"{at.kind} marked": True}
@@ -295,7 +295,7 @@ def through_gate(talks: Iterable[Saved]) -> dict[str, Counter[str]]:
     return found
 
 
-def _holds(quotes: Iterable[str], text: str) -> bool:
+def holds(quotes: Iterable[str], text: str) -> bool:
     return any(quote in text or text in quote for quote in quotes if len(quote) > SHORT)
 
 

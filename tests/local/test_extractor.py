@@ -1136,3 +1136,33 @@ def test_what_people_say_first_is_kept_without_a_model_and_its_near_misses_are_n
         if taken != ([] if kind == "-" else [kind]):
             wrong.append(f"{said} {taken}")
     assert not wrong
+
+
+@pytest.mark.spec("L5.8")
+def test_what_else_lasts_in_a_message_that_is_kept_is_named_too() -> None:
+    told = ["I'm vegetarian.", "The kitchen has a gas stove that we bought in 2021."]
+    found = only(typed(" ".join([*told, "Any ideas for dinner?"])))
+    assert [evidence.quote for evidence in found.evidence] == told
+    assert (found.name, found.description) == ("I'm vegetarian", " ".join(told))
+    assert "Any ideas" not in found.body
+
+
+@pytest.mark.spec("L5.8")
+def test_a_day_of_what_is_named_along_is_not_when_the_first_is_due() -> None:
+    first = "I've booked the studio in Leeds until May 1, and the rent is $400."
+    found = only(typed(f"{first} The piano there was tuned by Tom and is on loan until June 20."))
+    assert len(found.evidence) == 2
+    assert found.extra["due"] == "2026-05-01"
+
+
+@pytest.mark.spec("L5.8")
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Our new oven from Bosch has been running great since we installed it in March.",
+        "My parents have been staying with me in Lyon for nine months now, and they help a lot.",
+    ],
+)
+def test_what_is_told_of_others_is_kept_in_the_middle_of_a_talk_alone(text: str) -> None:
+    assert only(answer("Sure, here are three ideas."), typed(text)).evidence[0].quote == text
+    assert extract([typed(text)], now=NOW) == []

@@ -34,7 +34,7 @@ from lamina.local.finders import (
     without_opener,
 )
 from lamina.local.finders import confirmation as confirmed
-from lamina.local.judge import anchored, completed, judged, opinion, weighed
+from lamina.local.judge import anchored, completed, goes_along, judged, opinion, weighed
 from lamina.memories import Evidence, MemoryType, Proposal
 from lamina.memory import file_name, free_names
 from lamina.text.asks import classify, declines
@@ -124,7 +124,7 @@ def _finds_in(message: list[Sentence], foreign: str) -> list[Find]:
             # A rule that brings along what it leans on says that, too.
             finds = [one for one in finds if not set(one.because) < set(find.because)]
             finds.append(_of_the_user(find))
-    return _as_kept(finds)
+    return _with_the_rest(_as_kept(finds), message)
 
 
 def _of_the_user(find: Find) -> Find:
@@ -148,6 +148,25 @@ def _as_kept(finds: list[Find]) -> list[Find]:
         both = replace(first, text=f"{first.text.rstrip()} {find.text}", because=because)
         kept[kept.index(first)] = told[find.type] = both
     return kept
+
+
+def _with_the_rest(finds: list[Find], message: list[Sentence]) -> list[Find]:
+    """A message that is kept for one thing is kept whole: what else lasts in it is named, too."""
+    kept = (one for one in finds if one.type in ("user", "project") and one.reason != ASKED)
+    first = next(kept, None)
+    if first is None:
+        return finds
+    named = [one.text for find in finds for one in find.because]
+    rest = [
+        one
+        for place, one in enumerate(message)
+        if not any(part in one.text for part in named)
+        and not (SECRET.search(one.text) or classify(one.plain).forgets)
+        and goes_along(message, place)
+    ]
+    also = " ".join(one.text for one in rest)
+    whole = replace(first, because=(*first.because, *rest), also=also)
+    return [whole if find is first else find for find in finds]
 
 
 def _wished(message: list[Sentence], place: int) -> bool:
@@ -242,16 +261,18 @@ def proposal_of(find: Find, session: str) -> Proposal:
     rules = LANGUAGES[first.lang]
     text = " ".join(find.text.split())
     said = first.said.date()
-    body, extra = _body(find, text, rules), {"said": said.isoformat()}
+    whole = " ".join([text, *find.also.split()])
+    body, extra = _body(find, whole, rules), {"said": said.isoformat()}
     if find.type == "project" and (due := _due(find, text, said)):
         extra["due"] = due
-    subject = find.assistant or text
+    subject, all_of_it = find.assistant or text, find.assistant or whole
     # The index is read on another day: "tomorrow" must not stand there alone either.
-    dated = with_absolute_dates(subject, said) if find.type == "project" else subject
+    if find.type == "project":
+        subject, all_of_it = (with_absolute_dates(one, said) for one in (subject, all_of_it))
     return Proposal(
-        path=file_name(find.type, title(subject, rules)),
-        name=title(dated, rules),
-        description=shortened(dated, 150),
+        path=file_name(find.type, title(find.assistant or text, rules)),
+        name=title(subject, rules),
+        description=shortened(all_of_it, 150),
         type=find.type,
         body=body,
         writer="extraction",

@@ -43,6 +43,7 @@ class Find:
     certain: bool = True  # is the type, too
     plain: bool = False  # the words alone say that it lasts: "from now on"
     bar: float | None = None  # how likely it must be, if not as all finds of its reason
+    also: str = ""  # what else lasts in a message that is kept whole
 
 
 def without_opener(text: str) -> str:
@@ -440,6 +441,28 @@ _NOT_MEANT = Listed("telling.not_meant")
 
 # Speaks of a place or a thing that only the sentence before it names.
 LEANS_ON = Listed("finders.leans_on")
+
+
+def leans(text: str) -> bool:
+    """ "I use it every day", "I have a locker there": what and where, only the sentence before can say."""
+    told = _ASIDE.sub("", text, count=1)
+    thing = _THING.search(told)
+    if thing and not _NAMED_THING.search(told, 0, thing.start()):
+        return True
+    return elsewhere(_PLACE, told)
+
+
+def elsewhere(place: re.Pattern[str], told: str) -> bool:
+    """Does it speak of a place that it has not named?"""
+    found = place.search(told)
+    return bool(found) and not _SOMEWHERE.search(told, 0, found.start())
+
+
+_ASIDE = Listed("finders.aside")
+_THING = Listed("finders.unnamed_thing")
+_NAMED_THING = Listed("finders.named_thing", flags=re.NOFLAG)
+_PLACE = re.compile(r"(?i)(?<!out )\bthere\b(?!'s\b|\s(?:is|are|was|were)\b)")
+_SOMEWHERE = re.compile(r"(?i:\b(?:in|at|on|to|from|near)\s\w)")
 
 
 def date_that_matters(sentence: Sentence, rules: Cues) -> Find | None:

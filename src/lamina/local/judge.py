@@ -36,8 +36,10 @@ from lamina.local.finders import (
     TOLD,
     Find,
     content_words,
+    elsewhere,
     fitting,
     is_of_the_moment,
+    leans,
     of_the_task,
     reason_in,
     stands,
@@ -161,8 +163,6 @@ _MARKS = {
     name: Listed(f"telling.{name}", flags=re.NOFLAG)
     for name in ("names", "sums", "numbers", "versions", "own")
 }
-
-
 _AMOUNTS = Listed("telling.amounts", flags=re.NOFLAG)
 
 
@@ -194,6 +194,8 @@ _A_RULE = 0.5  # what reads like one, and is kept as none, is no statement eithe
 # How likely a statement lasts, in log-odds; chosen with each kind of talk left out of the learning …
 _LASTS = 0.3
 _SURELY_LASTS = 2.0  # … and, for one that tells little, where the strangers' sets lost nothing
+_OTHERS_LAST = 0.5  # … what is told of others in the middle of a talk …
+_GOES_ALONG = -0.5  # … and what only has to be named: the message is kept anyway
 _FOLLOWS = 0.15  # what comes after a rule and may be part of one belongs to it
 _LIKE: dict[MemoryType, str] = {
     "user": "it reads like something about the user",
@@ -216,22 +218,41 @@ def _stated(message: list[Sentence], place: int, view: Opinion) -> Find | None:
         if view.worth > _A_RULE:
             return None
         kind = "user"  # what the others hold for nothing is of no type of theirs
-    if not is_statement(sentence):
+    line = _line(sentence)
+    if line is None or lasts(sentence, view) < line:  # costs more than all that was asked before
         return None
-    line = _LASTS if tells(sentence.plain) else _SURELY_LASTS
-    if lasts(sentence, view) < line:  # costs more than all that was asked before
-        return None
-    text = without_opener(sentence.text)
-    return anchored(Find(kind, text, (sentence,), TOLD), message, place)
+    return anchored(Find(kind, without_opener(sentence.text), (sentence,), TOLD), message, place)
+
+
+def _line(sentence: Sentence) -> float | None:
+    """How likely it must last; None where no likelihood would do."""
+    told = tells(sentence.plain)
+    if is_statement(sentence):
+        return _LASTS if told else _SURELY_LASTS
+    code = TICKET.search(sentence.plain) or IDENTIFIER.search(sentence.plain)
+    passing = told and sentence.answers and not code and _stands_alone(sentence)
+    return _OTHERS_LAST if passing else None  # who opens a talk hands over work
 
 
 def is_statement(sentence: Sentence) -> bool:
-    """Does the speaker state something of themselves that can be read alone? Learned in English only."""
+    """Does the speaker state something of themselves that can be read alone?"""
+    return bool(_I_STATE.match(sentence.plain)) and _stands_alone(sentence)
+
+
+def _stands_alone(sentence: Sentence) -> bool:
+    """Learned in English only."""
     plain = sentence.plain
-    if sentence.lang != "en" or not _I_STATE.match(plain) or len(plain.split()) < _TELLING:
+    if sentence.lang != "en" or len(plain.split()) < _TELLING:
         return False
-    leans = LEANS_ON.match(plain) or sentence.text.rstrip().endswith((":", "?"))
-    return not (leans or PATH.search(plain) or classify(plain).asks)
+    goes_on = LEANS_ON.match(plain) or sentence.text.rstrip().endswith((":", "?"))
+    return not (goes_on or PATH.search(plain) or classify(plain).asks)
+
+
+def goes_along(message: Sequence[Sentence], place: int) -> bool:
+    """Does it last well enough to be named in a memory that says the whole message anyway?"""
+    sentence = message[place]
+    own = sentence.lang == "en" and not (sentence.material or sentence.document)
+    return own and lasts(sentence, opinion(message, place)) >= _GOES_ALONG
 
 
 def tells(plain: str) -> bool:
@@ -242,7 +263,7 @@ def tells(plain: str) -> bool:
 
 def _sure(message: list[Sentence], place: int, view: Opinion, rules: Cues) -> Find | None:
     sentence = message[place]
-    if _forbids(sentence, view.type, rules):
+    if _is_short(sentence, view.type) or _misleads(sentence, view.type, rules):
         return None
     against = _speaks_against(sentence, view.type, rules)
     if view.worth < (_SURER if against else _SURE)[view.type] - _EASIER[sentence.lang]:
@@ -265,24 +286,23 @@ def may_last(message: list[Sentence], place: int, rules: Cues) -> Find | None:
     short = first not in _NO_SUCH and _is_short(sentence, view.type)
     if view.worth < _MAY_LAST or short or _misleads(sentence, view.type, rules):
         return None
-    text = without_opener(sentence.text)
-    if _leans(text):
+    if leans(text := without_opener(sentence.text)):
         return None
     return Find(view.type, text, (sentence,), REPEATED, reason_in(text, rules))
 
 
 def anchored(find: Find, message: list[Sentence], place: int) -> Find | None:
     """What is told, with the sentence that says of what; None if there is none."""
-    here = find.type == "user" and _elsewhere(_HERE, find.text)
-    if find.reason not in {TOLD, _LIKE["user"]} or not (here or _leans(find.text)):
+    here = find.type == "user" and elsewhere(_HERE, find.text)
+    if find.reason not in {TOLD, _LIKE["user"]} or not (here or leans(find.text)):
         return find
     whole = without_opener(message[place].text)
-    if len(whole) > len(find.text) and not _leans(whole):
+    if len(whole) > len(find.text) and not leans(whole):
         return replace(find, text=whole)
     before = message[place - 1] if place else None
     if before is None or not stands(before) or len(content_words(before.text)) <= _TELLS:
         return None
-    if NAMELESS.match(before.plain) or OF_THE_MOMENT.match(before.plain) or _leans(before.text):
+    if NAMELESS.match(before.plain) or OF_THE_MOMENT.match(before.plain) or leans(before.text):
         return None
     text = f"{without_opener(before.text)} {find.text}"
     return replace(find, text=text, because=(before, message[place]))
@@ -329,11 +349,6 @@ def completed(find: Find, message: list[Sentence], place: int, room_after: bool)
     return replace(find, text=text, because=tuple(sentence for _, sentence in parts))
 
 
-def _forbids(sentence: Sentence, kind: MemoryType, rules: Cues) -> bool:
-    """Too short to be understood later, or misleading."""
-    return _is_short(sentence, kind) or _misleads(sentence, kind, rules)
-
-
 def _is_short(sentence: Sentence, kind: MemoryType) -> bool:
     return kind in {"feedback", "project"} and len(content_words(sentence.text)) < 3
 
@@ -367,27 +382,7 @@ _SAYING = Listed("telling.saying")
 _COURTESY = Listed("finders.courtesy")
 
 
-def _leans(text: str) -> bool:
-    """ "I use it every day", "I have a locker there": what and where, only the sentence before can say."""
-    told = _ASIDE.sub("", text, count=1)
-    thing = _THING.search(told)
-    if thing and not _NAMED.search(told, 0, thing.start()):
-        return True
-    return _elsewhere(_PLACE, told)
-
-
-def _elsewhere(place: re.Pattern[str], told: str) -> bool:
-    """Does it speak of a place that it has not named?"""
-    found = place.search(told)
-    return bool(found) and not _SOMEWHERE.search(told, 0, found.start())
-
-
-_ASIDE = Listed("finders.aside")
-_THING = Listed("finders.unnamed_thing")
-_NAMED = Listed("finders.named_thing", flags=re.NOFLAG)
-_PLACE = re.compile(r"(?i)(?<!out )\bthere\b(?!'s\b|\s(?:is|are|was|were)\b)")
 _HERE = re.compile(r"(?i)\bhere\b(?! (?:in|at)\b)")
-_SOMEWHERE = re.compile(r"(?i:\b(?:in|at|on|to|from|near)\s\w)")
 _IN_REPOSITORY = Listed("finders.in_repository", flags=re.NOFLAG)
 
 
@@ -424,6 +419,11 @@ class Opinion:
 
 def opinion(message: Sequence[Sentence], place: int) -> Opinion:
     """What the judge holds of one sentence of a message."""
+    return _opinion((*message,), place)
+
+
+@lru_cache(maxsize=64)  # each sentence is asked about several times, while its message is read
+def _opinion(message: tuple[Sentence, ...], place: int) -> Opinion:
     import numpy as np
 
     learned = table()
