@@ -24,7 +24,7 @@ from lamina.messages import as_list, as_object
 # What the value must look like: whatever it is, digits with letters, drawn by a machine, such as a person
 # or a machine sets as a password, or as stands behind a name for one; words in a row.
 Value: TypeAlias = Literal[
-    "any", "mixed", "coded", "drawn", "lone", "chosen", "assigned", "set", "phrase"
+    "any", "mixed", "coded", "drawn", "lone", "chosen", "assigned", "set", "phrase", "strong"
 ]
 
 _CLASSES = {
@@ -167,7 +167,9 @@ def _by_name() -> Iterator[Rule]:
                 break
             pattern = more
         sought = re.sub(r"<([a-z]+)>", lambda part: " ".join(words[part[1]]), keys).split()
-        keywords = (word.replace("_", sign) for word in sought for sign in ("_", "", "-", " "))
+        # The automaton of keywords folds the case of ASCII alone.
+        cased = [one for word in sought for one in {word: 1, word.title(): 1, word.upper(): 1}]
+        keywords = (word.replace("_", sign) for word in cased for sign in ("_", "", "-", " "))
         yield Rule(
             kind, expand(more), tuple(dict.fromkeys(keywords)), folded=True, group=1, value=look,
             entropy=_LEAST.get(look, 0), placeholders=look == "any",

@@ -24,7 +24,7 @@ BLANK = "[secret removed: {}]"
 _PLACEHOLDER = re.compile(
     rb"example|sample|dummy|placeholder|change[_-]?me|your|fake|redacted|removed|insert|replace"
     rb"|xxxx|\*\*\*|\.\.\.|<[^>]*>|^%\w+%|\$\{|\{\{|%\(|1234567|abcdefg|abcd1234|deadbeef|foobar|foo_bar"
-    rb"|^(?:[a-z]+[_-])?(?:password|passwd|passwort|secret)[0-9]{0,4}$"
+    rb"|^(?:[a-z]+[_-]|[0-9])?(?:password|passwd|passwort|secret)[0-9]{0,4}$"
     rb"|process\.env|os\.environ|getenv|secrets\.|vault\.",
     re.IGNORECASE,
 )
@@ -32,7 +32,7 @@ _REPEATED = re.compile(rb"([^A])\1{6,}")  # a run of A is zeros in base64
 _CODE = re.compile(
     rb"(?:age|npub|bc)1[a-z0-9]+$|[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*\(|[A-Za-z_]\w*(?:(?:\.|->|::|/)[A-Za-z_]\w*)+[,;)]*$"
     rb"|\$[A-Za-z_]|[a-z][a-z+.-]*://|/[\w.-]+/|[~.]{1,2}/|@|~?[0-9][0-9.,]*[A-Za-z%]{0,3}\**$|[0-9]{4}-[0-9]{2}-[0-9]{2}T"
-    rb"|(?:\w+_)?(?:toolu|msg|req|call|chatcmpl|resp)[_-]|arn:|[a-z]{2}-[a-z]+-[0-9]:[0-9]{12}:|refs/|Test[A-Z]\w*[/_]|\w+=[0-9]+,?$"
+    rb"|(?:\w+_)?(?:toolu|msg|req|call|chatcmpl|resp)[_-]|arn:|x-|[a-z]{2}-[a-z]+-[0-9]:[0-9]{12}:|refs/|Test[A-Z]\w*[/_]|\w+=[0-9]+,?$"
 )
 _WORDS = re.compile(rb"[A-Z]?[a-z]{3,}|[A-Z]{4,}")
 _SUM = re.compile(
@@ -198,8 +198,11 @@ def _chosen(secret: bytes) -> bool:
     if not _DIGIT.search(secret):
         switches = sum(a != b for a, b in pairwise(65 <= byte <= 90 for byte in secret))
         return len(secret) >= 16 and switches >= 6 and _spelled(secret) < 0.5 * len(secret)
-    kinds = sum(bool(kind.search(secret)) for kind in (_LOWER, _UPPER, _DIGIT, _SIGN))
-    return kinds >= 3 or _spelled(secret) < 0.75 * len(secret)
+    return _kinds(secret) >= 3 or _spelled(secret) < 0.75 * len(secret)
+
+
+def _kinds(secret: bytes) -> int:
+    return sum(bool(kind.search(secret)) for kind in (_LOWER, _UPPER, _DIGIT, _SIGN))
 
 
 def _assigned(secret: bytes) -> bool:
@@ -211,6 +214,11 @@ def _assigned(secret: bytes) -> bool:
 def _set(secret: bytes) -> bool:
     """What stands behind a name for a password: that, digits alone, or words in a row."""
     return _assigned(secret) or _ALL_DIGITS.fullmatch(secret) or _HYPHENED.fullmatch(secret)
+
+
+def _strong(secret: bytes) -> bool:
+    """Such as a person sets as a password who was asked for a sign, a digit and a capital."""
+    return _chosen(secret) and bool(_DIGIT.search(secret)) and _kinds(secret) >= 3
 
 
 def _phrase(secret: bytes) -> bool:
@@ -242,6 +250,7 @@ _LOOKS: dict[Value, Callable[[bytes], bool]] = {
     "assigned": _assigned,
     "set": _set,
     "phrase": _phrase,
+    "strong": _strong,
 }
 
 
