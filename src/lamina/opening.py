@@ -37,8 +37,8 @@ from lamina.ports import CountsTokens, NoBackground, ToolContext, ToolSpec
 from lamina.recall.prefetch import Limits, Recalls
 from lamina.state import Deps, State
 from lamina.steps import CUT_OFF
-from lamina.tools.process import for_commands
 from lamina.tools.registry import builtin_tools
+from lamina.tools.variables import for_commands
 from lamina.wiring import Options
 
 if TYPE_CHECKING:

@@ -40,9 +40,9 @@ from lamina.tools.functions import tool as as_tool
 from lamina.tools.hooks import CommandHook, FunctionHook, Hook, HookSet
 from lamina.tools.memory_guard import MemoryGuard
 from lamina.tools.memory_tools import Forget, Recall, Remember, Remembered, SkillTool, find_skills
-from lamina.tools.process import for_commands
 from lamina.tools.registry import Toolbox, builtin_tools
 from lamina.tools.sandbox import available
+from lamina.tools.variables import for_commands
 
 if TYPE_CHECKING:
     from lamina.recall.reading import Reading

@@ -11,7 +11,8 @@ import anyio.lowlevel
 import pytest
 
 from lamina.messages import text_of
-from lamina.tools.process import Capture, Command, for_commands, marked, run_command, started_at
+from lamina.tools.process import Capture, Command, marked, run_command, started_at
+from lamina.tools.variables import for_commands
 
 if TYPE_CHECKING:
     from tests.tools.conftest import Bench
@@ -255,6 +256,12 @@ def test_an_address_with_a_password_is_a_key_but_for_this_machine_and_proxies() 
         ("REDIS_HOST", "cache-2.eu-west-1.corp.example"),
         ("PUBLIC_KEY_SERVER", "keys.openpgp.org"),
         ("EMPTY_TOKEN", ""),
+        ("KEY_PREFIX", "shop"),
+        ("SECRET_NAME", "shop-db-credentials"),
+        ("PASSWORD_MIN_LENGTH", "12"),
+        ("PRIMARY_KEY_TYPE", "uuid"),
+        ("DB_PASSWORD_FILE", "/run/secrets/db_password"),
+        ("DATABASE_URL", "postgres://postgres:postgres@db:5432/app"),
         ("EMPTY_PASSWORD", ""),
     ],
 )
@@ -274,6 +281,11 @@ def test_a_value_that_can_be_no_secret_reaches_commands(name: str, value: str) -
         ("JWT_SECRET", "localhost"),
         ("SECRET_HOST_KEY", "abc.def"),
         ("STRIPE_KEY", "4711"),
+        ("KEY_MASTER", "hunter.two"),
+        ("KEY_NAME", "qwkjzpxvtr"),
+        ("SECRET_SERVER", "Fig-Leaf7!"),
+        ("DATABASE_URL", "postgres://app:app@db.corp.example/shop"),
+        ("DATABASE_URL", "postgres://app:Fig-Leaf7@db/shop"),
         ("DOOR_TOKEN", "localhost"),
         ("API_KEY_LIVE", "9f8e7d6c5b4a39281706"),
         ("API_KEY_LIVE", "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.abcDEF"),

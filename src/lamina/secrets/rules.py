@@ -72,9 +72,10 @@ _ALGORITHM = r"(?i)[ \"'`](?:argon2|[bs]crypt|pbkdf2|jwt|[hr]s\d|oauth|sha-?\d|m
 # What only says where a secret is, or of what kind.
 _NAMES_ONE = (
     r"(?i)[\w ](?:name|arn|path|ref|file|url|uri|type|format|length|version|algorithm"
-    r"|policy|ttl|expiry|hint|scheme|provider)s?[\"'`]?[ ]?[:=]"
+    r"|policy|ttl|expiry|hint|scheme|provider|field|selector|input|label|header|param|column)s?[\"'`]?[ ]?[:=]"
 )
 _PREFIXED = rf"{_START}([A-Za-z]{{2,12}}[_-][A-Za-z0-9_]{{28,120}})(?:[^\w.-]|\.(?:\s|$)|$)"
+
 
 @dataclass(frozen=True, slots=True)
 class Allowed:
@@ -151,6 +152,14 @@ def _own(name: str) -> dict[str, Any]:
 _LEAST = {"assigned": 2.6, "chosen": 2.2, "set": 2.2}
 
 
+_part = re.compile(r"<([a-z]+)>")
+
+
+def _whole(pattern: str, parts: Mapping[str, str]) -> str:
+    """The pattern with its parts, and theirs, in their places."""
+    return _part.sub(lambda part: _whole(parts[part[1]], parts), pattern)
+
+
 def _by_name() -> Iterator[Rule]:
     """Secrets that only the words before them give away."""
     table = _own("announced.toml")
@@ -162,16 +171,12 @@ def _by_name() -> Iterator[Rule]:
     parts |= table["parts"]
     rules: dict[str, tuple[Value, str, str]] = table["rules"]
     for kind, (look, pattern, keys) in rules.items():
-        while "<" in (more := re.sub(r"<([a-z]+)>", lambda part: parts[part[1]], pattern)):
-            if more == pattern:
-                break
-            pattern = more
-        sought = re.sub(r"<([a-z]+)>", lambda part: " ".join(words[part[1]]), keys).split()
+        sought = _part.sub(lambda part: " ".join(words[part[1]]), keys).split()
         # The automaton of keywords folds the case of ASCII alone.
         cased = [one for word in sought for one in {word: 1, word.title(): 1, word.upper(): 1}]
         keywords = (word.replace("_", sign) for word in cased for sign in ("_", "", "-", " "))
         yield Rule(
-            kind, expand(more), tuple(dict.fromkeys(keywords)), folded=True, group=1, value=look,
+            kind, expand(_whole(pattern, parts)), tuple(dict.fromkeys(keywords)), folded=True, group=1, value=look,
             entropy=_LEAST.get(look, 0), placeholders=look == "any",
             allowed=Allowed(match=(_NAMES_ONE, _ALGORITHM) if look in _LEAST else ()),
         )  # fmt: skip

@@ -24,7 +24,7 @@ BLANK = "[secret removed: {}]"
 _PLACEHOLDER = re.compile(
     rb"example|sample|dummy|placeholder|change[_-]?me|your|fake|redacted|removed|insert|replace"
     rb"|xxxx|\*\*\*|\.\.\.|<[^>]*>|^%\w+%|\$\{|\{\{|%\(|1234567|abcdefg|abcd1234|deadbeef|foobar|foo_bar"
-    rb"|^(?:[a-z]+[_-]|[0-9])?(?:password|passwd|passwort|secret)[0-9]{0,4}$"
+    rb"|^(?:[a-z]+[_-]|[0-9])?(?:password|passwd|passwort|secret)[0-9]{0,4}[.,;!?)]*$"
     rb"|process\.env|os\.environ|getenv|secrets\.|vault\.",
     re.IGNORECASE,
 )
@@ -32,7 +32,7 @@ _REPEATED = re.compile(rb"([^A])\1{6,}")  # a run of A is zeros in base64
 _CODE = re.compile(
     rb"(?:age|npub|bc)1[a-z0-9]+$|[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*\(|[A-Za-z_]\w*(?:(?:\.|->|::|/)[A-Za-z_]\w*)+[,;)]*$"
     rb"|\$[A-Za-z_]|[a-z][a-z+.-]*://|/[\w.-]+/|[~.]{1,2}/|@|~?[0-9][0-9.,]*[A-Za-z%]{0,3}\**$|[0-9]{4}-[0-9]{2}-[0-9]{2}T"
-    rb"|(?:\w+_)?(?:toolu|msg|req|call|chatcmpl|resp)[_-]|arn:|x-|[a-z]{2}-[a-z]+-[0-9]:[0-9]{12}:|refs/|Test[A-Z]\w*[/_]|\w+=[0-9]+,?$"
+    rb"|(?:\w+_)?(?:toolu|msg|req|call|chatcmpl|resp)[_-]|arn:|x-|[a-z]{2}-[a-z]+-[0-9]:[0-9]{12}:|refs/|Test[A-Z]\w*[/_]|\w+=(?:[0-9]+,?$|[.~$/])"
 )
 _WORDS = re.compile(rb"[A-Z]?[a-z]{3,}|[A-Z]{4,}")
 _SUM = re.compile(
@@ -208,12 +208,12 @@ def _kinds(secret: bytes) -> int:
 def _assigned(secret: bytes) -> bool:
     """What stands behind a name for a secret: letters with digits, and no code."""
     secret = secret.rstrip(b".,;:!?)")
-    return len(secret) >= 6 and _mixed(secret) and not _CODE.match(secret) or _chosen(secret)
+    return (len(secret) >= 6 and _mixed(secret) and not _CODE.match(secret)) or _chosen(secret)
 
 
 def _set(secret: bytes) -> bool:
     """What stands behind a name for a password: that, digits alone, or words in a row."""
-    return _assigned(secret) or _ALL_DIGITS.fullmatch(secret) or _HYPHENED.fullmatch(secret)
+    return _assigned(secret) or bool(_ALL_DIGITS.fullmatch(secret) or _HYPHENED.fullmatch(secret))
 
 
 def _strong(secret: bytes) -> bool:

@@ -11,16 +11,14 @@ from __future__ import annotations
 import contextlib
 import math
 import os
-import re
 import secrets
 import selectors
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
@@ -433,67 +431,3 @@ def _newest() -> str:
     with contextlib.suppress(OSError), open("/proc/loadavg", encoding="ascii") as file:
         return file.read().split()[-1]
     return ""
-
-
-# ---- the variables that commands get
-
-OWN_KEYS = frozenset({"ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "OPENAI_API_KEY"})
-OWN_PREFIX = "LAMINA_"
-
-# By the words of a name. Not TOKENS, which counts them (MAX_TOKENS), nor AUTH before another word
-# (SSH_AUTH_SOCK), nor PWD alone, which is a directory. What a person chose may be any text; what a
-# service issued is long and drawn, so that a value of another shape is none.
-_CHOSEN = ("SECRET", "SECRETS", "PASSWORD", "PASSWD", "PASSPHRASE", "CREDENTIAL", "CREDENTIALS")
-_CHOSEN_AT_THE_END = ("_PW", "_PWD", "_SERVICE_ACCOUNT", "_SERVICE_ACCOUNT_JSON")
-_ISSUED = ("TOKEN", "APIKEY", "ACCESSKEY", "PRIVATEKEY", "SECRETKEY", "ACCESSKEYS", "SECRETKEYS")
-_ISSUED_ALONE = {"KEY", "KEYS", "PAT", "JWT", "BEARER", "COOKIE", "COOKIES", "DSN", "WEBHOOK"}
-_ISSUED_AT_THE_END = ("_SK", "_AUTH", "_CONNECTION_STRING", "_CONNECTIONSTRING", "_AUTH_CONFIG")
-_SPELLED = re.compile(r"v?\d{1,6}[a-z]{0,2}|[a-z]{0,20}\d{0,3}", re.IGNORECASE)
-_DRAWN = re.compile(r"[b-df-hj-np-tv-xz]{5}", re.IGNORECASE)  # what nobody can speak
-_PLAIN = frozenset({"true", "false", "yes", "no", "on", "off", "localhost"})
-
-# An address with a password in it, but for those of this machine and of proxies, which commands need.
-_WITH_PASSWORD = re.compile(
-    r"://[^\s/:@]*:[^\s/@]+@(?!(?:localhost|127[\d.]*|\[::1\])(?:[:/?#\s]|$))"
-)
-
-
-def for_commands(environ: Mapping[str, str], passed: Iterable[str] = ()) -> dict[str, str]:
-    """The variables that commands get; `passed` names those that only look like keys, by pattern."""
-    wanted = tuple(passed)
-    return {
-        name: value
-        for name, value in environ.items()
-        if name not in OWN_KEYS
-        and not name.startswith(OWN_PREFIX)
-        and (not _is_a_key(name, value) or any(fnmatchcase(name, one) for one in wanted))
-    }
-
-
-def _is_a_key(name: str, value: str) -> bool:
-    if not name.casefold().endswith("proxy") and _WITH_PASSWORD.search(value):
-        return True
-    name = name.upper()
-    words = name.split("_")
-    chosen = any(one.endswith(_CHOSEN) or one == "PASS" for one in words) or name == "PW"
-    if not value or chosen or name.startswith("SERVICE_ACCOUNT"):
-        return bool(value)
-    if name.endswith(_CHOSEN_AT_THE_END):
-        return True
-    at_the_end = name == "SK" or name.endswith(_ISSUED_AT_THE_END)
-    issued = [one.endswith(_ISSUED) or one in _ISSUED_ALONE for one in words]
-    if not at_the_end and not any(issued):
-        return False
-    if "://" in value:
-        return not _spelled(value.partition("://")[2])
-    # STRIPE_KEY=4711 may be one; WEBHOOK_PORT names something else that belongs to a webhook.
-    if at_the_end or issued[-1] or value != value.lower():
-        return True
-    shaped = value[0].isdigit() or "." in value or ":" in value
-    return not (value in _PLAIN or (shaped and _spelled(value)))
-
-
-def _spelled(value: str) -> bool:
-    """Is it an address, a host or a figure: of short words and numbers alone?"""
-    pieces = re.split(r"[][.:/_-]", value)
-    return all(_SPELLED.fullmatch(one) and not _DRAWN.search(one) for one in pieces)
