@@ -12,6 +12,7 @@ import pytest
 
 from lamina.messages import text_of
 from lamina.tools.process import Capture, Command, marked, run_command, started_at
+from lamina.tools.sandbox import available
 from lamina.tools.variables import for_commands
 
 if TYPE_CHECKING:
@@ -98,6 +99,29 @@ async def test_what_a_command_leaves_in_the_background_ends_with_it(
     outcome = await bench.shell(start)
     assert not alive(int((bench.project / "pid").read_text()))
     assert "1 processes left in the background" in text_of(outcome.content)
+
+
+@pytest.mark.skipif(bool(available()), reason="the kernel has no sandbox here")
+@pytest.mark.parametrize(
+    "start",
+    [
+        "env -i setsid -f sh -c 'echo $$ > pid; exec sleep 1000' &>/dev/null",
+        "env -i sh -c '(setsid sh -c \"echo \\$\\$ > pid; sleep 1000\" &)' &>/dev/null",
+    ],
+)
+async def test_what_takes_off_its_mark_and_leaves_the_group_ends_with_the_command(
+    bench: Bench, start: str
+) -> None:
+    await bench.shell(f"{start}; until [ -s pid ]; do :; done")
+    assert not alive(int((bench.project / "pid").read_text()))
+    await bench.shell("true")
+    children = Path("/proc/self/task").glob("*/children")
+    states = [
+        Path(f"/proc/{one}/stat").read_text()
+        for file in children
+        for one in file.read_text().split()
+    ]
+    assert not any(") Z " in one for one in states)  # all are buried
 
 
 @pytest.mark.parametrize("trap", ["", "trap '' TERM; "])

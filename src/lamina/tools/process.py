@@ -2,8 +2,8 @@
 
 Used by Bash, Grep and hooks. The command gets a session of its own; when it ends, times out or is
 cancelled, everything that it started is ended too: its process group, and on Linux also what left
-the group (found by a mark in its environment). If this process is killed, a shell that waits for that
-ends them.
+the group (found by a mark in its environment, and if it took that off in a sandbox, as an orphan that
+this process adopts). If this process is killed, a shell that waits for that ends those with a mark.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ import anyio
 import anyio.to_thread
 
 from lamina.errors import ToolError
-from lamina.tools.sandbox import Sandbox, spawn
+from lamina.tools import orphans
+from lamina.tools.sandbox import Sandbox
 
 if TYPE_CHECKING:
     from _typeshed import FileDescriptorLike
@@ -157,7 +158,7 @@ class _Running:
             )
 
         try:
-            return spawn(command.sandbox, start)
+            return orphans.start(command.sandbox, start)
         except BaseException:
             if self._told >= 0:
                 os.close(self._told)
@@ -254,7 +255,7 @@ class _Running:
     def _alive(self) -> list[int]:
         """The processes of this command that are still there, as far as the system tells."""
         if sys.platform == "linux":
-            return marked(self._mark, self._since)
+            return [*{*marked(self._mark, self._since), *orphans.orphans_of(self._process.pid)}]
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, 0)
             return [self._process.pid]
@@ -291,6 +292,7 @@ class _Running:
         if not self._ended:
             self._end(self._alive())
         self._process.wait()
+        orphans.forget(self._process.pid)
         self._selector.close()
         for descriptor in (self._pidfd, self._told):
             if descriptor >= 0:
