@@ -35,8 +35,11 @@ from lamina.secrets.scanner import entropy
 ROOT = Path(__file__).resolve().parent.parent
 DATA = Path(os.environ.get("LAMINA_DATA") or ROOT.parent / "shared" / "data")
 FORMS = ROOT / "bench" / "data" / "secret_forms.txt"
-# At first sight, before what they showed was mended: found, of, alarms, of.
-FIRST = {"a": (93, 120, 1, 120), "b": (33, 60, 1, 60), "c": (40, 60, 2, 60), "h": (27, 30, 1, 60)}
+# What was found, and raised an alarm, at first sight: before what they showed was mended.
+FIRST = (
+    "a 93 of 120 and 1 of 120, b 33 of 60 and 1 of 60, c 40 of 60 and 2 of 60, d 54 of 60 and 1 of 60,"
+    " h 27 of 30 and 1 of 60"
+)
 SEED = 20_260_101
 PER_KIND = 5
 UNSEEN = ("anthropic", "openai", "rich", "prompt_toolkit")
@@ -419,15 +422,12 @@ def lines_figures() -> tuple[list[Any], list[str]]:
     honest = [text for _, secret, text in lines if not secret]
     hidden = [one for one in lines if one[1]]
     alarms, (share, _) = sum(bool(scan(text)) for text in honest), found_share(hidden)
-    first = "; ".join(
-        f"{name} {a} of {b}, alarms {c} of {d}" for name, (a, b, c, d) in FIRST.items()
-    )
     figures = [
         at_most("secrets.lines.alarms", alarms / len(honest), "share", 0.05),
         at_least("secrets.lines.found", share, "share", 0.85),
     ]
     note = f"{len(hidden)} lines with a secret, {share:.0%} found, {len(honest)} honest ones, {alarms} alarms"
-    return figures, [f"{note}: after mending on them, no test any more; at first sight: {first}"]
+    return figures, [f"{note}: after mending on them, no test any more; at first sight: {FIRST}"]
 
 
 def published_figures() -> tuple[list[Any], list[str]]:
