@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,7 @@ import pytest
 
 from lamina.messages import text_of
 from lamina.tools.process import Capture, Command, marked, run_command, started_at
-from lamina.tools.sandbox import available
+from lamina.tools.sandbox import Sandbox, available, spawn
 from lamina.tools.variables import for_commands
 
 if TYPE_CHECKING:
@@ -122,6 +123,23 @@ async def test_what_takes_off_its_mark_and_leaves_the_group_ends_with_the_comman
         for one in file.read_text().split()
     ]
     assert not any(") Z " in one for one in states)  # all are buried
+
+
+@pytest.mark.skipif(bool(available()), reason="the kernel has no sandbox here")
+@pytest.mark.parametrize("new_session", [True, False])
+async def test_what_the_host_started_itself_in_a_sandbox_lives_on(
+    bench: Bench, new_session: bool
+) -> None:
+    def start() -> subprocess.Popen[bytes]:
+        return subprocess.Popen(["sleep", "1000"], start_new_session=new_session)
+
+    host = spawn(Sandbox(), start)
+    try:
+        await bench.shell("env -i setsid -f sleep 1000")
+        assert host.poll() is None
+    finally:
+        host.kill()
+        host.wait()
 
 
 @pytest.mark.parametrize("trap", ["", "trap '' TERM; "])

@@ -12,15 +12,18 @@ import contextlib
 import ctypes
 import os
 import re
+import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 from lamina.tools.sandbox import Sandbox, spawn
 
 _SET, _GET = 36, 37  # PR_SET_CHILD_SUBREAPER, PR_GET_CHILD_SUBREAPER
+_LOOKS, _SECONDS = 5, 2.0
 _running: set[int] = set()  # commands in a sandbox
 _turn = threading.Lock()
 _adopted_before = False  # by whoever this process belongs to: left as it was
@@ -60,11 +63,23 @@ def orphans_of(process: int) -> list[int]:
     found: list[int] = []
     with _turn:
         for child in _children() if _running == {process} else ():
-            if child != process and _filters(child) > _filters("self"):
+            if child != process and _is_orphan(child, process):
                 with contextlib.suppress(ChildProcessError):
                     if os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG) is None:
                         found.append(child)
     return found
+
+
+def end_all(process: int) -> None:
+    """End them until none is seen: one that forks and exits all the time is somewhere else in every
+    look, so it is ended as soon as it is found, and looked for again."""
+    deadline, unseen = time.monotonic() + _SECONDS, 0
+    while unseen < _LOOKS and time.monotonic() < deadline:
+        found = orphans_of(process)
+        for one in found:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(one, signal.SIGKILL)
+        unseen = 0 if found else unseen + 1
 
 
 def _children() -> list[int]:
@@ -73,6 +88,23 @@ def _children() -> list[int]:
         with contextlib.suppress(OSError):
             found += map(int, one.read_text("ascii").split())
     return found
+
+
+def _is_orphan(child: int, process: int) -> bool:
+    """Not what the program that we are a part of has started itself: that is older, in its own session
+    or without a sandbox. No process gets back into a session that it was started out of."""
+    session, began = _begun(child)
+    younger = (began, child) > (_begun(process)[1], process)  # of one tick, by their numbers
+    return session != os.getsid(0) and younger and _filters(child) > _filters("self")
+
+
+def _begun(process: int) -> tuple[int, int]:
+    """Its session, and when it started, in ticks."""
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        text = Path(f"/proc/{process}/stat").read_text("utf-8", "replace")
+        fields = text.rpartition(")")[2].split()
+        return int(fields[3]), int(fields[19])
+    return 0, 0
 
 
 def _filters(process: int | str) -> int:

@@ -266,6 +266,7 @@ class _Running:
         self._ended = True
         if not alive and self._exited():
             self._signal([], signal.SIGKILL)  # members of the group that lost their mark
+            orphans.end_all(self._process.pid)
             return 0
         self._signal(alive, signal.SIGTERM)
         deadline = time.monotonic() + GRACE
@@ -276,6 +277,7 @@ class _Running:
             self._signal(left, signal.SIGKILL)
             if not left:
                 break
+        orphans.end_all(self._process.pid)
         return len(alive)
 
     def _signal(self, processes: list[int], number: signal.Signals) -> None:
