@@ -12,9 +12,9 @@ import anyio.lowlevel
 import pytest
 
 from lamina.messages import text_of
+from lamina.secrets.rules import for_commands
 from lamina.tools.process import Capture, Command, marked, run_command, started_at
 from lamina.tools.sandbox import Sandbox, available, spawn
-from lamina.tools.variables import for_commands
 
 if TYPE_CHECKING:
     from tests.tools.conftest import Bench

@@ -30,9 +30,13 @@ _PLACEHOLDER = re.compile(
 )
 _REPEATED = re.compile(rb"([^A])\1{6,}")  # a run of A is zeros in base64
 _CODE = re.compile(
-    rb"(?:age|npub|bc)1[a-z0-9]+$|[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*\(|[A-Za-z_]\w*(?:(?:\.|->|::|/)[A-Za-z_]\w*)+[,;)]*$"
-    rb"|\$[A-Za-z_]|[a-z][a-z+.-]*://|/[\w.-]+/|[~.]{1,2}/|@|~?[0-9][0-9.,]*[A-Za-z%]{0,3}\**$|[0-9]{4}-[0-9]{2}-[0-9]{2}T"
-    rb"|(?:\w+_)?(?:toolu|msg|req|call|chatcmpl|resp)[_-]|arn:|x-|(?:A?L?GPL|MPL|BSD|Apache)-|[a-z]{2}-[a-z]+-[0-9]:[0-9]{12}:|refs/|Test[A-Z]\w*[/_]|\w+=(?:[0-9]+,?$|[.~$/])"
+    rb"(?:age|npub|bc)1[a-z0-9]+$|[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*\("
+    rb"|[A-Za-z_]\w*(?:(?:\.|->|::|/)[A-Za-z_]\w*)+[,;)]*$"
+    rb"|\$[A-Za-z_]|[a-z][a-z+.-]*://|/[\w.-]+/|[~.]{1,2}/|@"
+    rb"|~?[0-9][0-9.,]*[A-Za-z%]{0,3}\**$|[0-9]{4}-[0-9]{2}-[0-9]{2}T"
+    rb"|(?:\w+_)?(?:toolu|msg|req|call|chatcmpl|resp)[_-]"
+    rb"|arn:|x-|(?:A?L?GPL|MPL|BSD|Apache)-|[a-z]{2}-[a-z]+-[0-9]:[0-9]{12}:|refs/"
+    rb"|Test[A-Z]\w*[/_]|\w+=(?:[0-9]+,?$|[.~$/])"
 )
 _WORDS = re.compile(rb"[A-Z]?[a-z]{3,}|[A-Z]{4,}")
 _SUM = re.compile(

@@ -26,8 +26,13 @@ import anyio
 import anyio.to_thread
 
 from lamina.errors import ToolError
-from lamina.tools import orphans
-from lamina.tools.sandbox import Sandbox
+from lamina.tools.sandbox import (
+    Sandbox,
+    end_orphans,
+    forget_orphans,
+    orphans_of,
+    start_adopting,
+)
 
 if TYPE_CHECKING:
     from _typeshed import FileDescriptorLike
@@ -158,7 +163,7 @@ class _Running:
             )
 
         try:
-            return orphans.start(command.sandbox, start)
+            return start_adopting(command.sandbox, start)
         except BaseException:
             if self._told >= 0:
                 os.close(self._told)
@@ -255,7 +260,7 @@ class _Running:
     def _alive(self) -> list[int]:
         """The processes of this command that are still there, as far as the system tells."""
         if sys.platform == "linux":
-            return [*{*marked(self._mark, self._since), *orphans.orphans_of(self._process.pid)}]
+            return [*{*marked(self._mark, self._since), *orphans_of(self._process.pid)}]
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, 0)
             return [self._process.pid]
@@ -266,7 +271,7 @@ class _Running:
         self._ended = True
         if not alive and self._exited():
             self._signal([], signal.SIGKILL)  # members of the group that lost their mark
-            orphans.end_all(self._process.pid)
+            end_orphans(self._process.pid)
             return 0
         self._signal(alive, signal.SIGTERM)
         deadline = time.monotonic() + GRACE
@@ -277,7 +282,7 @@ class _Running:
             self._signal(left, signal.SIGKILL)
             if not left:
                 break
-        orphans.end_all(self._process.pid)
+        end_orphans(self._process.pid)
         return len(alive)
 
     def _signal(self, processes: list[int], number: signal.Signals) -> None:
@@ -294,7 +299,7 @@ class _Running:
         if not self._ended:
             self._end(self._alive())
         self._process.wait()
-        orphans.forget(self._process.pid)
+        forget_orphans(self._process.pid)
         self._selector.close()
         for descriptor in (self._pidfd, self._told):
             if descriptor >= 0:
