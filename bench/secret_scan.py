@@ -34,20 +34,15 @@ from lamina.secrets.scanner import entropy
 
 ROOT = Path(__file__).resolve().parent.parent
 DATA = Path(os.environ.get("LAMINA_DATA") or ROOT.parent / "shared" / "data")
-LINES = ROOT / "bench" / "data" / "secret_lines.jsonl"
+FORMS = ROOT / "bench" / "data" / "secret_forms.txt"
+# What was found, and raised an alarm, at first sight: before what they showed was mended.
+FIRST = (
+    "a 93 of 120 and 1 of 120, b 33 of 60 and 1 of 60, c 40 of 60 and 2 of 60, d 54 of 60 and 1 of 60,"
+    " h 27 of 30 and 1 of 60"
+)
 SEED = 20_260_101
 PER_KIND = 5
 UNSEEN = ("anthropic", "openai", "rich", "prompt_toolkit")
-_INTRODUCTION = """\
-Samples are made from the table of formats by a generator: they show that tokens are found in the
-places where they stand, not that the table is complete. That is what the published rules are for: the
-half of them that is left out (by the hash of their ids) was never looked at; its share alone, as a
-figure, was seen five times while the other half was worked on, and once decided to go on. False alarms
-were weeded out on the shared data and on the first three packages. Every finding in real text counts
-as one. The peer is asked whether it reports any line of a sample.
-
-"""
-
 _ALPHABETS = {
     "w": "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789",
     "u": "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789",
@@ -290,7 +285,7 @@ def found_share(
 def _found(secret: str, text: str, rules: Rules | None) -> bool:
     start = text.index(secret)
     return any(
-        found.start < start + len(secret) and found.end > start and found.end - found.start >= 6
+        found.start < start + len(secret) and found.end > start and found.end - found.start >= 4
         for found in scan(text, rules)
     )
 
@@ -400,19 +395,39 @@ def detect_secrets_share(samples: list[tuple[str, str, str]]) -> float | None:
     return found / len(samples)
 
 
+def filled(text: str, chance: random.Random) -> str:
+    """A line of data as it is meant: with bodies drawn for its tokens, and with its line ends."""
+
+    def drawn(class_: re.Match[str]) -> str:
+        return "".join(chance.choices(_members(class_[1]), k=int(class_[2])))
+
+    text = re.sub(r"‹(.+?)\*(\d+)›", drawn, text)
+    return re.sub(r"\\(.)", lambda one: {"n": "\n"}.get(one[1], one[1]), text)
+
+
+def forms() -> Iterator[tuple[str, str, str]]:
+    """(list, secret or nothing, text) of lines that were written before they were run."""
+    chance = random.Random(SEED)
+    for line in FORMS.read_text("utf-8").splitlines():
+        if not line.startswith("#"):
+            name, *_, text = line.split("\t", 4)
+            text = filled(text, chance)
+            secret = re.search("⟦(.*?)⟧", text, re.DOTALL)
+            yield name, secret[1] if secret else "", re.sub("[⟦⟧]", "", text)
+
+
 def lines_figures() -> tuple[list[Any], list[str]]:
-    """On lines that a helper wrote before they were run: values, ids and talk about passwords."""
-    rows = [json.loads(line) for line in LINES.read_text("utf-8").splitlines()]
-    honest = [row["text"] for row in rows if row["kind"] == "honest"]
-    hidden = [("line", row["secret"], row["text"]) for row in rows if row["kind"] == "secret"]
+    """On lines by readers who had not seen the rules: values, ids and talk about passwords."""
+    lines = list(forms())
+    honest = [text for _, secret, text in lines if not secret]
+    hidden = [one for one in lines if one[1]]
     alarms, (share, _) = sum(bool(scan(text)) for text in honest), found_share(hidden)
     figures = [
         at_most("secrets.lines.alarms", alarms / len(honest), "share", 0.05),
         at_least("secrets.lines.found", share, "share", 0.85),
     ]
-    honestly = f"{alarms} with an alarm (1 at first sight, then mended: no test any more)"
-    note = f"{len(honest)} honest lines, {honestly}; {len(hidden)} lines with a secret, {share:.0%} found"
-    return figures, [f"{note} (27 of 30 at first sight, 1 of the others mended)"]
+    note = f"{len(hidden)} lines with a secret, {share:.0%} found, {len(honest)} honest ones, {alarms} alarms"
+    return figures, [f"{note}: after mending on them, no test any more; at first sight: {FIRST}"]
 
 
 def published_figures() -> tuple[list[Any], list[str]]:
@@ -477,7 +492,7 @@ def main() -> int:
     print(*notes, sep="\n")
     results = ROOT / "bench" / "results" / "secrets.md"
     results.parent.mkdir(parents=True, exist_ok=True)
-    results.write_text(_INTRODUCTION + "\n".join(f"- {note}" for note in notes) + "\n")
+    results.write_text(f"{__doc__}\n" + "\n".join(f"- {note}" for note in notes) + "\n")
     return report("secrets", figures)
 
 

@@ -3,7 +3,7 @@ would be shown unasked.
 
 `data/orders.txt` holds the orders, written before any test of a statement was, in
 twenty kinds and three languages, `data/orders_again.txt` more that look like plain reports,
-`data/orders_third.txt` 60 of a third author (sealed whole); with `AGENTDOJO` (its unpacked package) the goals of its injections
+`data/orders_third.txt` 60 of a third author (sealed whole), `data/orders_fourth.txt` 120 of a fourth; with `AGENTDOJO` (its unpacked package) the goals of its injections
 are tried as well. Honest facts are real: whole `project` and `reference` memories of other people's
 agents, their descriptions alone, and sentences that stood in results and answers of real sessions,
 taken by hash as they are; `project facts` are statements of agents. Of everything the half with an odd hash is sealed: `--sealed` looks at it.
@@ -44,7 +44,8 @@ from lamina.text.claims import statements
 ORDERS = ROOT / "bench" / "data" / "orders.txt"
 AGAIN = ROOT / "bench" / "data" / "orders_again.txt"
 THIRD = ROOT / "bench" / "data" / "orders_third.txt"
-_BAD = ("orders", "orders again", "orders third", "agentdojo")
+FOURTH = ROOT / "bench" / "data" / "orders_fourth.txt"
+_BAD = ("orders", "orders again", "orders third", "orders fourth", "agentdojo")
 _NARRATES = re.compile(
     r"(?i)\b(?:I|I'm|I'll|I've|let me|let's|you|your|now|here's)\b|\?|\||\*\*|^\W"
 )
@@ -212,7 +213,9 @@ def taken(title: str, tries: Sequence[Try], half: str) -> tuple[int, int]:
 def main() -> int:
     figures: list[Figure] = []
     half = "" if "--all" in sys.argv else "sealed" if "--sealed" in sys.argv else "open"
-    bad = zip(_BAD, (orders(), orders(AGAIN), orders(THIRD), agentdojo()), strict=True)
+    bad = zip(
+        _BAD, (orders(), orders(AGAIN), orders(THIRD), orders(FOURTH), agentdojo()), strict=True
+    )
     for title, tries in bad:
         got, of = taken(title, [*tries], half if title in _BAD[:2] else "")
         if of:

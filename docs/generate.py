@@ -83,7 +83,8 @@ Keys are read only from the environment and never shown: {keys}.
 Shell commands of the agent get your environment without these keys, without addresses that hold a
 password (`DATABASE_URL`), and without variables whose names look like keys of other services
 (`GITHUB_TOKEN`, `AWS_SECRET_ACCESS_KEY`, `*_API_KEY`, `*PASSWORD` and the like), unless the value can
-be none: `WEBHOOK_PORT=8080`, a host, an address without credentials. `bash.environment` lists those
+be none: `WEBHOOK_PORT=8080`, `SECRET_NAME=shop-db`, a host, an address without credentials or with a
+container's own (`postgres:postgres@db`). `bash.environment` lists those
 that they may have: `GITHUB_TOKEN` for `gh`, `AWS_*` for `aws`. `SSH_AUTH_SOCK` is passed on, since the
 agent behind it never reveals a key. Hooks are your own commands and get your
 whole environment; MCP servers get `PATH`, `HOME` and a few more, and what their `env` sets.

@@ -35,9 +35,9 @@ from lamina.memory import date_reminder, first_reminder, known_lines, memory_sec
 from lamina.messages import Block, Json, Request, as_object, text, text_of
 from lamina.ports import CountsTokens, NoBackground, ToolContext, ToolSpec
 from lamina.recall.prefetch import Limits, Recalls
+from lamina.secrets.rules import for_commands
 from lamina.state import Deps, State
 from lamina.steps import CUT_OFF
-from lamina.tools.process import for_commands
 from lamina.tools.registry import builtin_tools
 from lamina.wiring import Options
 

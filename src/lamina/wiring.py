@@ -33,6 +33,7 @@ from lamina.recall.transcripts import (
     headed_messages,
     transcript_indexes,
 )
+from lamina.secrets.rules import for_commands
 from lamina.state import Deps
 from lamina.tools import files
 from lamina.tools.functions import by_command, web_fetch, web_search
@@ -40,7 +41,6 @@ from lamina.tools.functions import tool as as_tool
 from lamina.tools.hooks import CommandHook, FunctionHook, Hook, HookSet
 from lamina.tools.memory_guard import MemoryGuard
 from lamina.tools.memory_tools import Forget, Recall, Remember, Remembered, SkillTool, find_skills
-from lamina.tools.process import for_commands
 from lamina.tools.registry import Toolbox, builtin_tools
 from lamina.tools.sandbox import available
 

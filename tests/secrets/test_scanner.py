@@ -203,6 +203,14 @@ def test_what_people_write_in_the_place_of_secrets_is_let_through(text: str) -> 
     assert scan(text) == []
 
 
+@pytest.mark.spec("L5.6")
+def test_the_lines_of_the_benchmark_are_told_apart(bench: dict[str, Any]) -> None:
+    lines = list(bench["forms"]())
+    assert [text for _, secret, text in lines if not secret and scan(text)] == []
+    share, missed = bench["found_share"]([one for one in lines if one[1]])
+    assert share >= 0.9, missed
+
+
 def test_a_finding_names_rule_line_and_column_but_never_the_secret() -> None:
     text = f"erste Zeile: größer 🙂\n  key {GITHUB} end\n"
     (found,) = scan(text)

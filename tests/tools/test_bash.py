@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,9 @@ import anyio.lowlevel
 import pytest
 
 from lamina.messages import text_of
-from lamina.tools.process import Capture, Command, for_commands, marked, run_command, started_at
+from lamina.secrets.rules import for_commands
+from lamina.tools.process import Capture, Command, marked, run_command, started_at
+from lamina.tools.sandbox import Sandbox, available, spawn
 
 if TYPE_CHECKING:
     from tests.tools.conftest import Bench
@@ -97,6 +100,46 @@ async def test_what_a_command_leaves_in_the_background_ends_with_it(
     outcome = await bench.shell(start)
     assert not alive(int((bench.project / "pid").read_text()))
     assert "1 processes left in the background" in text_of(outcome.content)
+
+
+@pytest.mark.skipif(bool(available()), reason="the kernel has no sandbox here")
+@pytest.mark.parametrize(
+    "start",
+    [
+        "env -i setsid -f sh -c 'echo $$ > pid; exec sleep 1000' &>/dev/null",
+        "env -i sh -c '(setsid sh -c \"echo \\$\\$ > pid; sleep 1000\" &)' &>/dev/null",
+    ],
+)
+async def test_what_takes_off_its_mark_and_leaves_the_group_ends_with_the_command(
+    bench: Bench, start: str
+) -> None:
+    await bench.shell(f"{start}; until [ -s pid ]; do :; done")
+    assert not alive(int((bench.project / "pid").read_text()))
+    await bench.shell("true")
+    children = Path("/proc/self/task").glob("*/children")
+    states = [
+        Path(f"/proc/{one}/stat").read_text()
+        for file in children
+        for one in file.read_text().split()
+    ]
+    assert not any(") Z " in one for one in states)  # all are buried
+
+
+@pytest.mark.skipif(bool(available()), reason="the kernel has no sandbox here")
+@pytest.mark.parametrize("new_session", [True, False])
+async def test_what_the_host_started_itself_in_a_sandbox_lives_on(
+    bench: Bench, new_session: bool
+) -> None:
+    def start() -> subprocess.Popen[bytes]:
+        return subprocess.Popen(["sleep", "1000"], start_new_session=new_session)
+
+    host = spawn(Sandbox(), start)
+    try:
+        await bench.shell("env -i setsid -f sleep 1000")
+        assert host.poll() is None
+    finally:
+        host.kill()
+        host.wait()
 
 
 @pytest.mark.parametrize("trap", ["", "trap '' TERM; "])
@@ -255,6 +298,12 @@ def test_an_address_with_a_password_is_a_key_but_for_this_machine_and_proxies() 
         ("REDIS_HOST", "cache-2.eu-west-1.corp.example"),
         ("PUBLIC_KEY_SERVER", "keys.openpgp.org"),
         ("EMPTY_TOKEN", ""),
+        ("KEY_PREFIX", "shop"),
+        ("SECRET_NAME", "shop-db-credentials"),
+        ("PASSWORD_MIN_LENGTH", "12"),
+        ("PRIMARY_KEY_TYPE", "uuid"),
+        ("DB_PASSWORD_FILE", "/run/secrets/db_password"),
+        ("DATABASE_URL", "postgres://postgres:postgres@db:5432/app"),
         ("EMPTY_PASSWORD", ""),
     ],
 )
@@ -274,6 +323,11 @@ def test_a_value_that_can_be_no_secret_reaches_commands(name: str, value: str) -
         ("JWT_SECRET", "localhost"),
         ("SECRET_HOST_KEY", "abc.def"),
         ("STRIPE_KEY", "4711"),
+        ("KEY_MASTER", "hunter.two"),
+        ("KEY_NAME", "qwkjzpxvtr"),
+        ("SECRET_SERVER", "Fig-Leaf7!"),
+        ("DATABASE_URL", "postgres://app:app@db.corp.example/shop"),
+        ("DATABASE_URL", "postgres://app:Fig-Leaf7@db/shop"),
         ("DOOR_TOKEN", "localhost"),
         ("API_KEY_LIVE", "9f8e7d6c5b4a39281706"),
         ("API_KEY_LIVE", "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.abcDEF"),

@@ -452,6 +452,10 @@ STEERING = {
     "an agent type": ("mkdir -p .lamina/agents; echo x > .lamina/agents/x.md", ".lamina/agents/x.md"),
     "another agent's": ("mkdir -p .gemini; echo x > .gemini/settings.json", ".gemini/settings.json"),
     "a shell's": ("mkdir -p .config/fish; echo x > .config/fish/config.fish", ".config/fish/config.fish"),
+    "a package manager's": ("echo x > .npmrc", ".npmrc"),
+    "a container's": ("echo x > .devcontainer.json", ".devcontainer.json"),
+    "a skill": ("mkdir -p x/skills; echo x > x/skills/SKILL.md", "x/skills/SKILL.md"),
+    "a compiler's": ("mkdir .cargo; echo x > .cargo/config.toml", ".cargo/config.toml"),
     "what a rebase runs": (
         "mkdir -p .git/rebase-merge; echo 'exec x' > .git/rebase-merge/git-rebase-todo",
         ".git/rebase-merge/git-rebase-todo",

@@ -14,6 +14,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -21,9 +22,11 @@ from typing import Any, Literal, TypeAlias
 from lamina.errors import SettingsError
 from lamina.messages import as_list, as_object
 
-# What the value must look like: whatever it is, digits with letters, drawn by a machine, or such as
-# a person or a machine sets as a password.
-Value: TypeAlias = Literal["any", "mixed", "coded", "drawn", "lone", "chosen"]
+# What the value must look like: whatever it is, digits with letters, drawn by a machine, such as a person
+# or a machine sets as a password, or as stands behind a name for one; words in a row.
+Value: TypeAlias = Literal[
+    "any", "mixed", "coded", "drawn", "lone", "chosen", "assigned", "set", "phrase", "strong"
+]
 
 _CLASSES = {
     "w": "[A-Za-z0-9]",
@@ -43,50 +46,6 @@ _END = r"(?:[^A-Za-z0-9]|$)"
 _ASSIGNED = r"[ \t\"'`\])]{0,3}(?:=>|->|\|\||:{1,3}=|\?=|=|:|>|,|\"? value=)[ \t=\"'`(\[]{0,5}"
 _BETWEEN = r"[\w .-]{0,30}" + _ASSIGNED + r"(?:\\\r?\n[ \t]*)?"
 
-# Names that promise a secret, in the languages of people who keep notes.
-_KEYS = (
-    r"(?:api|app|access|secret|private|auth|encryption|signing|licen[cs]e|master|service|account"
-    r"|deploy|shared|storage|wi-?fi|wlan|wpa2?|network|recovery|product)[_ .-]?(?:key|schlüssel)"
-    r"|(?:recovery|backup)[_ -]?code|community string|jetons?(?: d['’]accès)?"
-    r"|client[_ .-]?secret|secret|token|credentials?|_auth"
-    r"|key for [\w ]{0,20}\bapi|authorization|(?:cookie|session|auth|secure)[_ -]?salt|api-?schlüssel"
-    r"|clés? (?:d['’](?:api|accès)|secrète|privée)|clave (?:secreta|privada|(?:del? )?api|de acceso)"
-    r"|chave (?:secreta|privada|de api)|chiave (?:segreta|privata|api)|密钥|密鑰|令牌"
-    r"|(?:api|アクセス|秘密|シークレット)[ ]?キー|秘密鍵|トークン"
-)
-_PASSWORDS = (
-    r"pass(?:word|wd|phrase|wort|code)|pwd|kennwort|contraseña|mot de passe|senha|wachtwoord"
-    r"|lösenord|hasło|пароль|密码|密碼|口令|パスワード|비밀번호"
-)
-# … and abbreviations that must stand alone: DB_PASS, pw.
-_SHORT = r"(?:\b|_)(?:pass|pw)(?:\b|_)"
-_IS = (
-    r"(?:\b(?:is|are|was|ist|war|hei(?:ß|ss)t|laute(?:t|n|te)|(?:c['’])?est|es|son)\b|é|è|это)"
-    r"(?: (?:now|still|always|currently|jetzt|noch|immer|weiterhin|aktuell|toujours|encore|ahora)){0,2}"
-    r":?[ \t]{1,2}|(?:是|为|為|は|改成了?|改为|改為|设为|設為)[ \t:：]{0,2}"
-    r"|\b(?:set|changed?|reset|updated) to[ ]|\bwurde auf[ ]|\b(?:changée?|cambiad[oa]|changed) (?:en|à|a|por)[ ]"
-)
-# Whose it is, between the word and its sign: password for reporting =, contraseña del router:
-_WHOSE = (
-    r"(?:[ ](?:for|of|on|du|de|del|de la|von|vom|für|fürs|zum|zur|des|der|da|do)[ ][\w' -]{1,25}?"
-    r"|[ ](?:root|admin))?"
-)
-# A value that goes on in the next line: YAML's `>-` and a shell's backslash.
-_BREAK = r"(?:(?:[|>][+-]?|\\)[ \t]*\r?\n[ \t]*)?"
-_SAID = (
-    rf"(?:[\w.-]{{0,20}}{_WHOSE}[\"'`\]]{{0,2}}[ \t]{{0,3}}"
-    r"(?:(?:=>|->|→|:=|\?=|=|:|：|>|\"? value=)[ \t]{0,3}"
-    r"|[\"',]{0,2}\s{1,20}[\"']?value[\"']?[ ]?[:=][ ]?"
-    rf"|,[ \t]{{0,3}}[\"']){_BREAK}(?:(?:bearer|token|apikey|basic)[ ])?"
-    rf"|(?:[^\n.:;,=]{{0,40}}?(?:,?[ \t]))?(?:{_IS}))[\"'`“„«「『]{{0,2}}"
-)
-# With the letters of Latin scripts: a person thinks of a password in their own language.
-_VALUE = r"([A-Za-z0-9À-ɏ!#%&*+,./:;=?@^_~$()-]{6,200})"
-_NAMED_KEYS = (
-    "string", "jeton", "key", "schlüssel", "secret", "token", "credential", "_auth", "authorization", "code",
-    "密钥", "密鑰", "令牌", "salt", "clé", "clave", "chave", "chiave", "キー", "秘密鍵", "トークン",
-)  # fmt: skip
-_PASSWORD_KEYS = ("pass", "pwd", "pw", *(word for word in _PASSWORDS.split("|")[6:]))
 _KEYED = "api_key|secret|token|password|access_key|auth_key|private_key|client_id|credential"
 _DRAWN = r"[A-Za-z0-9_=+/.:~-]{14,500}"
 # The issuers' first digits; in groups, or in one run where a word says what it is.
@@ -110,91 +69,13 @@ _PUBLIC = (
     r"|version|src|href|url|data|path|file|branch|func|class|slug|anchor|name|public_?key|fingerprint)s?\d*\W"
 )
 # How passwords are kept, not one.
-_ALGORITHM = r"(?i)[ ](?:argon2|[bs]crypt|pbkdf2|jwt|[hr]s\d|oauth|sha-?\d|md5)\S*$"
+_ALGORITHM = r"(?i)[ \"'`](?:argon2|[bs]crypt|pbkdf2|jwt|[hr]s\d|oauth|sha-?\d|md5)\S*$"
 # What only says where a secret is, or of what kind.
 _NAMES_ONE = (
     r"(?i)[\w ](?:name|arn|path|ref|file|url|uri|type|format|length|version|algorithm"
-    r"|policy|ttl|expiry|hint|scheme|provider)s?[\"'`]?[ ]?[:=]"
+    r"|policy|ttl|expiry|hint|scheme|provider|field|selector|input|label|header|param|column)s?[\"'`]?[ ]?[:=]"
 )
 _PREFIXED = rf"{_START}([A-Za-z]{{2,12}}[_-][A-Za-z0-9_]{{28,120}})(?:[^\w.-]|\.(?:\s|$)|$)"
-# On a command line, or in a sentence such as "ssh me@host password …", nothing stands between.
-_FLAG = (
-    r"(?:--?(?:pass(?:word|wd|phrase)?|pwd|token|secret|api-?key)[ =]|sshpass -p ?"
-    r"|(?:mysql|mariadb)\w*\b[^\n|;&]{0,120}? -p"
-    r"|\b(?:docker|podman|helm|oc)\b[^\n|;]{0,40}?\blogin\b[^\n|;]{0,80}? -p[ =]|\bredis-cli\b[^\n|;]{0,80}? -a "
-    r"|\b(?:env|arg|setx|setenv) \w*(?:pass(?:word|wd)?|pwd|secret|token|key) |\buser(?:name)?[ :]{1,2}\S{2,40} pass "
-    r"|\bcurl\b[^\n|;]{0,200}? (?:-u|--user)[ =][\"']?[\w.@+-]{1,60}:"
-    # No path: /etc/passwd; but "user/password".
-    rf"|(?:^|[^/]|(?:^|[\s(\"'])\w{{2,20}}/)(?:{_PASSWORDS}) (?:(?:to|auf|in|a|en) )?[„“«]?"
-    r"|\b(?:log-?ins?|credentials|zugang|identifiants|acceso)[^\n/:]{0,30}"
-    r"(?:[:：]|\b(?:are|sind|lauten?t?|son)\b)[ ]?[\w.@+-]{2,60} / )"
-    r"[\"'`]?"
-)
-_FLAG_KEYS = (
-    *_PASSWORD_KEYS, "token", "secret", "key", "mysql", "mariadb", "curl", "docker", "podman", "helm",
-    "oc ", "redis-cli", "login", "log-in",
-    "credentials", "zugang", "identifiants", "acceso",
-)  # fmt: skip
-_GROUPS = r"[^\n:=]{0,20}[:=][ ]?((?:[A-Z0-9]{4,6}-){2,9}[A-Z0-9]{4,6})(?:[^\w-]|$)"
-# What only needs a word that says what it is: pattern, what is looked for first, its look.
-_NAMED: dict[str, tuple[str, tuple[str, ...], Value]] = {
-    "network-key": (
-        r"(?i:(?:\bwi-?fi|wlan|\bwpa|ssid)[^\n]{0,60}?(?:key|schlüssel|clé|clave|chiave|chave|密钥|キー)"
-        r"|(?:key|schlüssel|clé|clave|chiave|chave)\b[^\n.:=]{0,20}(?:\bwi-?fi|wlan))"
-        r"[^\n:=]{0,30}?(?:[ \t]{0,2}[:=：][ \t]{0,3}|\b(?:is|ist|lautet|est|es|è|é)[ ]|[は为是])"
-        r"[\"'`„“«]{0,2}" + _VALUE,
-        ("wifi", "wi-fi", "wlan", "wpa", "ssid"), "chosen",
-    ),
-    "connection-password": (
-        r"(?i:[;\"'](?:password|pwd) ?= ?)([^;\s\"'{}$<%*][^;\s\"']{5,100})", ("password", "pwd"), "chosen",
-    ),
-    "one-time-seed": (
-        (r"(?i:2fa|totp|\botp\b|\bmfa\b|two-factor|authenticator|zwei-faktor)[^\n]{0,60}?[^\w-]"
-        r"((?:[A-Za-z2-7]{4}[ -]){3,15}[A-Za-z2-7]{4}|[A-Z2-7]{16,64})(?:[^\w-]|$)"),
-        ("2fa", "otp", "mfa", "factor", "authenticator", "faktor"), "coded",
-    ),
-    "recovery-codes": (
-        (r"(?i:(?:recovery|backup|wiederherstellungs|notfall|récupération|recuperación|secours)[ -]?codes?"
-        r"|codes? de (?:récupération|secours)|códigos? de (?:recuperación|respaldo)|恢复代码|バックアップコード)"
-        r"[^\n]{0,40}?[:：\n][\s/]{0,4}((?:(?:[0-9]{1,2}[.)]|[-*•])?[ \t]{0,4}"
-        r"(?:[a-zA-Z0-9]{4,8}(?:[ -][a-zA-Z0-9]{4,8}){1,5}|[a-zA-Z0-9]{6,12})[,;]?[\s/]{0,3}){2,20})"),
-        ("code", "código", "代码", "コード"), "coded",
-    ),
-    "seed-phrase": (
-        (r"(?i:(?:seed|recovery|mnemonic|wallet|backup|secret|wiederherstellungs)[ -]?(?:phrase|words|seed)"
-        r"|mnemonic|phrase de récupération|frase semilla|助记词|シードフレーズ)[^\n:=]{0,30}"
-        r"(?:[:=：]|is|ist|lautet|est|es)\s{1,4}[\"'`„“«]?((?:[a-z]{3,8}[ ,]{1,2}){11,23}[a-z]{3,8})\b"),
-        ("phrase", "mnemonic", "seed", "words", "frase", "助记词", "シード"), "any",
-    ),
-    "personal-number": (
-        (r"(?:(?i:\bpin(?:-?code|-?nummer)?)\b[^\n.;:=0-9]{0,40}?\b(?:is|ist|lautet|est|es)|\bPIN[ ]?[:=：]"
-        r"|PUK[ ]?[:=：]|(?i:\b(?:door|alarm|gate|safe|access) code|türcode|zugangscode|digicode"
-        r"|code (?:d['’]accès|de (?:la )?porte)|código de acceso)"
-        r"\b[^\n.;:=0-9]{0,40}?(?:[:=：]|\b(?:is|ist|lautet|est|es)))"
-        # At the end of what is said: what goes on has a unit ("2048 chars"), or counts something.
-        r"[ ]([0-9]{4,8}[#*A-F]?)(?:[,;)\"'”»]|[.!](?:\s|$)|[ \t]*$)"),
-        ("pin", "puk", "code", "código"), "any",
-    ),
-    "pin-cjk": (
-        r"(?i:暗証番号|PIN码|PIN碼|取款密码|门禁密码)[^\n0-9]{0,10}([0-9]{4,8})(?:[^\w]|$)",
-        ("暗証", "pin", "密码"), "any",
-    ),
-    "combination": (
-        (r"(?i:\b(?:safe|lock|vault|locker|tresor)\b|schloss)[^\n]{0,20}"
-        r"(?i:combination|combo|code|kombination)[^\n0-9]{0,12}"
-        r"([0-9]{2}(?:[ -]{1,3}[0-9]{1,3}){2,5})(?:[^\w-]|$)"),
-        ("combination", "combo", "code", "kombination"), "any",
-    ),
-    "product-key": (
-        r"(?:^|[^\w-])((?:[A-Z0-9]{5}-){4}[A-Z0-9]{5})(?:[^\w-]|$)", ("-",), "coded",
-    ),
-    "recovery-key": (
-        r"(?i:licen[cs]e|lizenz|recovery|activation)" + _GROUPS,
-        ("licen", "lizenz", "recovery", "activation"), "coded",
-    ),
-    # Of digits alone, that is the number of a device or an order.
-    "serial-key": (r"(?i:serial|product)" + _GROUPS, ("serial", "product"), "mixed"),
-}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,10 +128,7 @@ class Rules:
 @lru_cache(maxsize=1)
 def own_rules() -> Rules:
     """The rules that come with Lamina."""
-    import tomllib
-
-    source = importlib.resources.files("lamina.secrets").joinpath("formats.toml")
-    table: dict[str, Any] = tomllib.loads(source.read_text("utf-8"))
+    table = _own("formats.toml")
     found: dict[str, list[str]] = table["find"]
     tokens: dict[str, str] = table["tokens"]
     rules = [_token_rule(kind, pattern, found.get(kind, ())) for kind, pattern in tokens.items()]
@@ -264,21 +142,45 @@ def own_rules() -> Rules:
     return Rules((*rules, *_by_name()))
 
 
+def _own(name: str) -> dict[str, Any]:
+    import tomllib
+
+    source = importlib.resources.files("lamina.secrets").joinpath(name)
+    return tomllib.loads(source.read_text("utf-8"))
+
+
+# How much of a name's value must differ, where the value is not asked to be drawn.
+_LEAST = {"assigned": 2.6, "chosen": 2.2, "set": 2.2}
+
+
+_part = re.compile(r"<([a-z]+)>")
+
+
+def _whole(pattern: str, parts: Mapping[str, str]) -> str:
+    """The pattern with its parts, and theirs, in their places."""
+    return _part.sub(lambda part: _whole(parts[part[1]], parts), pattern)
+
+
 def _by_name() -> Iterator[Rule]:
     """Secrets that only the words before them give away."""
-    for kind, pattern, keys, least in (
-        ("named-secret", f"(?i:{_KEYS}){_SAID}{_VALUE}", _NAMED_KEYS, 2.9),
-        ("password", f"(?i:{_PASSWORDS}|{_SHORT}){_SAID}{_VALUE}", _PASSWORD_KEYS, 2.2),
-        ("password-flag", f"(?i:{_FLAG}){_VALUE}", _FLAG_KEYS, 2.2),
-    ):
+    table = _own("announced.toml")
+    words: dict[str, list[str]] = {name: text.split() for name, text in table["words"].items()}
+    parts: dict[str, str] = {
+        name: "|".join(word.replace("_", "[ _.-]?") for word in any_of)
+        for name, any_of in words.items()
+    }
+    parts |= table["parts"]
+    rules: dict[str, tuple[Value, str, str]] = table["rules"]
+    for kind, (look, pattern, keys) in rules.items():
+        sought = _part.sub(lambda part: " ".join(words[part[1]]), keys).split()
+        # The automaton of keywords folds the case of ASCII alone.
+        cased = [one for word in sought for one in {word: 1, word.title(): 1, word.upper(): 1}]
+        keywords = (word.replace("_", sign) for word in cased for sign in ("_", "", "-", " "))
         yield Rule(
-            kind, pattern, keys, folded=True, group=1, entropy=least, value="chosen",
-            allowed=Allowed(match=(_NAMES_ONE, _ALGORITHM)),
+            kind, expand(_whole(pattern, parts)), tuple(dict.fromkeys(keywords)), folded=True, group=1, value=look,
+            entropy=_LEAST.get(look, 0), placeholders=look == "any",
+            allowed=Allowed(match=(_NAMES_ONE, _ALGORITHM) if look in _LEAST else ()),
         )  # fmt: skip
-    for kind, (pattern, keys, value) in _NAMED.items():
-        yield Rule(
-            kind, pattern, keys, folded=True, group=1, value=value, placeholders=value == "any"
-        )
     yield Rule(
         "assigned-secret", _ANYTHING, ("=", ":"), group=1, entropy=3.4, value="lone",
         allowed=Allowed(match=(_PUBLIC,)),
@@ -466,3 +368,79 @@ def _checked(pattern: str) -> str:
 
 def _strings(value: object) -> list[str]:
     return [item for item in as_list(value) if isinstance(item, str)]
+
+
+# ---- the variables that commands get
+
+OWN_KEYS = frozenset({"ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "OPENAI_API_KEY"})
+OWN_PREFIX = "LAMINA_"
+
+# By the words of a name. Not TOKENS, which counts them (MAX_TOKENS), nor AUTH before another word
+# (SSH_AUTH_SOCK), nor PWD alone, which is a directory. What a person chose may be any text; what a
+# service issued is long and drawn, so that a value of another shape is none.
+_CHOSEN = ("SECRET", "SECRETS", "PASSWORD", "PASSWD", "PASSPHRASE", "CREDENTIAL", "CREDENTIALS")
+_CHOSEN_AT_THE_END = ("_PW", "_PWD", "_SERVICE_ACCOUNT", "_SERVICE_ACCOUNT_JSON")
+_ISSUED = ("TOKEN", "APIKEY", "ACCESSKEY", "PRIVATEKEY", "SECRETKEY", "ACCESSKEYS", "SECRETKEYS")
+_ISSUED_ALONE = {"KEY", "KEYS", "PAT", "JWT", "BEARER", "COOKIE", "COOKIES", "DSN", "WEBHOOK"}
+_ISSUED_AT_THE_END = ("_SK", "_AUTH", "_CONNECTION_STRING", "_CONNECTIONSTRING", "_AUTH_CONFIG")
+_SPELLED = re.compile(r"v?\d{1,6}[a-z]{0,2}|[a-z]{0,20}\d{0,3}", re.IGNORECASE)
+_UNSPOKEN = re.compile(r"[b-df-hj-np-tv-xz]{5}", re.IGNORECASE)  # what nobody can speak
+_FIGURE = re.compile(r"v?[0-9][0-9.,]{0,15}[a-z%]{0,2}|[0-9.]+:[0-9]+|\[[0-9a-f:]+\](?::[0-9]+)?")
+_NO_SECRETS = (
+    " PORT HOST HOSTNAME SERVER DOMAIN NAME TYPE KIND FORMAT PREFIX SUFFIX LENGTH MIN MAX SIZE LIMIT COUNT TTL"
+    " TIMEOUT LIFETIME EXPIRY AGE DAYS HOURS MINUTES SECONDS INTERVAL REGION ZONE ISSUER ALGORITHM ALG POLICY"
+    " VERSION ENABLED DISABLED REQUIRED MODE LEVEL FILE PATH DIR HEADER FIELD COLUMN "
+)
+_PLAIN_VALUES = frozenset({"true", "false", "yes", "no", "on", "off", "localhost"})
+
+# An address with a password in it, but for those of this machine and of proxies, which commands need.
+_WITH_PASSWORD = re.compile(
+    r"://(?P<user>[^\s/:@]*):(?P<password>[^\s/@]+)@"
+    r"(?!(?:localhost|127[\d.]*|\[::1\])(?:[:/?#\s]|$))(?P<host>[^\s/:?#]*)"
+)
+
+
+def for_commands(environ: Mapping[str, str], passed: Iterable[str] = ()) -> dict[str, str]:
+    """The variables that commands get; `passed` names those that only look like keys, by pattern."""
+    wanted = tuple(passed)
+    return {
+        name: value
+        for name, value in environ.items()
+        if name not in OWN_KEYS
+        and not name.startswith(OWN_PREFIX)
+        and (not _is_a_key(name, value) or any(fnmatchcase(name, one) for one in wanted))
+    }
+
+
+def _is_a_key(name: str, value: str) -> bool:
+    if not name.casefold().endswith("proxy") and _holds_a_password(value):
+        return True
+    name = name.upper()
+    words = name.split("_")
+    # Of what belongs to a secret the last word says what it is: WEBHOOK_PORT, SECRET_NAME.
+    if not value or (f" {words[-1]} " in _NO_SECRETS and "://" not in value and _spelled(value)):
+        return False
+    chosen = any(one.endswith(_CHOSEN) or one == "PASS" for one in words) or name == "PW"
+    if chosen or name.startswith("SERVICE_ACCOUNT") or name.endswith(_CHOSEN_AT_THE_END):
+        return True
+    at_the_end = name == "SK" or name.endswith(_ISSUED_AT_THE_END)
+    issued = [one.endswith(_ISSUED) or one in _ISSUED_ALONE for one in words]
+    if not at_the_end and not any(issued):
+        return False
+    if "://" in value:
+        return not _spelled(value.partition("://")[2])
+    # STRIPE_KEY=4711 may be one, as may KEY_MASTER=hunter.two; COOKIE_SECURE=true is none.
+    return at_the_end or issued[-1] or not (value in _PLAIN_VALUES or _FIGURE.fullmatch(value))
+
+
+def _holds_a_password(value: str) -> bool:
+    """An address with one in it. What a container of this machine is set up with (one name, and the
+    user's own as the password) is none."""
+    found = _WITH_PASSWORD.search(value)
+    return bool(found and not ("." not in found["host"] and found["user"] == found["password"]))
+
+
+def _spelled(value: str) -> bool:
+    """Is it an address, a host or a figure: of short words and numbers alone?"""
+    pieces = re.split(r"[][.:/_-]", value)
+    return all(_SPELLED.fullmatch(one) and not _UNSPOKEN.search(one) for one in pieces)

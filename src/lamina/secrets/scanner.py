@@ -24,15 +24,19 @@ BLANK = "[secret removed: {}]"
 _PLACEHOLDER = re.compile(
     rb"example|sample|dummy|placeholder|change[_-]?me|your|fake|redacted|removed|insert|replace"
     rb"|xxxx|\*\*\*|\.\.\.|<[^>]*>|^%\w+%|\$\{|\{\{|%\(|1234567|abcdefg|abcd1234|deadbeef|foobar|foo_bar"
-    rb"|^(?:[a-z]+[_-])?(?:password|passwd|passwort|secret)$"
+    rb"|^(?:[a-z]+[_-]|[0-9])?(?:password|passwd|passwort|secret)[0-9]{0,4}[.,;!?)]*$"
     rb"|process\.env|os\.environ|getenv|secrets\.|vault\.",
     re.IGNORECASE,
 )
 _REPEATED = re.compile(rb"([^A])\1{6,}")  # a run of A is zeros in base64
 _CODE = re.compile(
-    rb"(?:age|npub|bc)1[a-z0-9]+$|[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*\(|[A-Za-z_]\w*(?:(?:\.|->|::|/)[A-Za-z_]\w*)+[,;)]*$"
-    rb"|\$[A-Za-z_]|[a-z][a-z+.-]*://|/[\w.-]+/|[~.]{1,2}/|@|[0-9][0-9.,]*[A-Za-z%]{0,3}$"
-    rb"|(?:\w+_)?(?:toolu|msg|req|call|chatcmpl|resp)[_-]|arn:|refs/|Test[A-Z]\w*[/_]|\w+=[0-9]+,?$"
+    rb"(?:age|npub|bc)1[a-z0-9]+$|[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*\("
+    rb"|[A-Za-z_]\w*(?:(?:\.|->|::|/)[A-Za-z_]\w*)+[,;)]*$"
+    rb"|\$[A-Za-z_]|[a-z][a-z+.-]*://|/[\w.-]+/|[~.]{1,2}/|@"
+    rb"|~?[0-9][0-9.,]*[A-Za-z%]{0,3}\**$|[0-9]{4}-[0-9]{2}-[0-9]{2}T"
+    rb"|(?:\w+_)?(?:toolu|msg|req|call|chatcmpl|resp)[_-]"
+    rb"|arn:|x-|(?:A?L?GPL|MPL|BSD|Apache)-|[a-z]{2}-[a-z]+-[0-9]:[0-9]{12}:|refs/"
+    rb"|Test[A-Z]\w*[/_]|\w+=(?:[0-9]+,?$|[.~$/])"
 )
 _WORDS = re.compile(rb"[A-Z]?[a-z]{3,}|[A-Z]{4,}")
 _SUM = re.compile(
@@ -43,6 +47,13 @@ _LOWER, _UPPER, _SIGN = re.compile(rb"[a-z]"), re.compile(rb"[A-Z]"), re.compile
 _SWITCH = re.compile(rb"[A-Za-z](?=[0-9])|[0-9](?=[A-Za-z])|[a-z](?=[A-Z])")
 _UNSPEAKABLE = re.compile(rb"[A-Za-z]*[b-df-hj-np-tv-xz]{4}[A-Za-z]*", re.IGNORECASE)
 _JOINED = re.compile(rb"[A-Za-z]{3,}-")
+_ALL_DIGITS = re.compile(rb"[0-9](?:[ -]?[0-9]){5,19}")
+_HYPHENED = re.compile(rb"[a-z]+(?:-[a-z]+){2,5}")
+_ABOUT = re.compile(
+    rb"\b(?:the|your|an?|to|must|not|or|and|enter|please|for|of|is|are|was|it|this|do|does|der|die|muss"
+    rb"|bitte|ist|und|oder|nicht|le|est|et|pas|el|es|no)\b|passwor[dt]|token|key|secret",
+    re.IGNORECASE,
+)
 _RUN = re.compile(r"[A-Za-z0-9]{8,}")
 _LONG = 16  # letters in a row that no ordinary word has
 
@@ -191,8 +202,32 @@ def _chosen(secret: bytes) -> bool:
     if not _DIGIT.search(secret):
         switches = sum(a != b for a, b in pairwise(65 <= byte <= 90 for byte in secret))
         return len(secret) >= 16 and switches >= 6 and _spelled(secret) < 0.5 * len(secret)
-    kinds = sum(bool(kind.search(secret)) for kind in (_LOWER, _UPPER, _DIGIT, _SIGN))
-    return kinds >= 3 or _spelled(secret) < 0.75 * len(secret)
+    return _kinds(secret) >= 3 or _spelled(secret) < 0.75 * len(secret)
+
+
+def _kinds(secret: bytes) -> int:
+    return sum(bool(kind.search(secret)) for kind in (_LOWER, _UPPER, _DIGIT, _SIGN))
+
+
+def _assigned(secret: bytes) -> bool:
+    """What stands behind a name for a secret: letters with digits, and no code."""
+    secret = secret.rstrip(b".,;:!?)")
+    return (len(secret) >= 6 and _mixed(secret) and not _CODE.match(secret)) or _chosen(secret)
+
+
+def _set(secret: bytes) -> bool:
+    """What stands behind a name for a password: that, digits alone, or words in a row."""
+    return _assigned(secret) or bool(_ALL_DIGITS.fullmatch(secret) or _HYPHENED.fullmatch(secret))
+
+
+def _strong(secret: bytes) -> bool:
+    """Such as a person sets as a password who was asked for a sign, a digit and a capital."""
+    return _chosen(secret) and bool(_DIGIT.search(secret)) and _kinds(secret) >= 3
+
+
+def _phrase(secret: bytes) -> bool:
+    """Words in a row that say nothing about passwords."""
+    return not _ABOUT.search(secret)
 
 
 def _spelled(secret: bytes) -> int:
@@ -201,9 +236,10 @@ def _spelled(secret: bytes) -> int:
 
 
 def _adds_up(secret: bytes) -> bool:
-    """The check digit of payment cards."""
+    """The check digit of payment cards, and not one group three times, as in numbers for tests."""
     digits = [int(chr(byte)) for byte in reversed(secret) if 48 <= byte <= 57]
-    return (
+    groups = Counter(tuple(digits[at : at + 4]) for at in range(0, len(digits), 4))
+    return max(groups.values()) < 3 and (
         sum(n if at % 2 == 0 else sum(divmod(2 * n, 10)) for at, n in enumerate(digits)) % 10 == 0
     )
 
@@ -215,6 +251,10 @@ _LOOKS: dict[Value, Callable[[bytes], bool]] = {
     "drawn": _drawn,
     "lone": _lone,
     "chosen": _chosen,
+    "assigned": _assigned,
+    "set": _set,
+    "phrase": _phrase,
+    "strong": _strong,
 }
 
 

@@ -47,7 +47,8 @@ Verdict = Literal["deny", "ask", "allow"]
 _STEERING_FOLDERS = frozenset({
     ".git", ".githooks", ".hg", ".husky", ".lamina", ".claude", ".codex", ".gemini", ".opencode", ".pi",
     ".cursor", ".windsurf", ".clinerules", ".continue", ".kiro", ".junie", ".roo", ".vscode", ".idea",
-    ".fleet", ".zed", ".vim", ".nvim", ".emacs.d", ".devcontainer", ".ssh", ".ipython",
+    ".fleet", ".zed", ".vim", ".nvim", ".emacs.d", ".devcontainer", ".ssh", ".ipython", ".agents",
+    ".amazonq", ".augment", ".trae", ".openhands", ".cargo", "nushell",
 })  # fmt: skip
 _STEERING_FILES = (
     "agents*.md", "claude*.md", "gemini*.md", "qwen.md", "copilot-instructions.md", ".mcp.json",
@@ -57,7 +58,8 @@ _STEERING_FILES = (
     ".mise.toml", "mise.toml", ".tmux.conf", ".screenrc", ".vimrc", ".exrc", ".gvimrc", ".lvimrc",
     ".nvimrc", ".nvim.lua", ".emacs*", ".dir-locals*.el", ".gitconfig", ".gitmodules", ".lldbinit",
     ".gdbinit", ".psqlrc", ".sqliterc", ".rprofile", ".irbrc", ".pryrc", ".pre-commit-config.yaml",
-    "lefthook.y*ml", ".lefthook.y*ml", "sitecustomize.py", "usercustomize.py",
+    "lefthook.y*ml", ".lefthook.y*ml", "sitecustomize.py", "usercustomize.py", "skill.md", ".rules",
+    ".devcontainer.json", ".tool-versions", ".npmrc", ".yarnrc*", ".pnpmfile.*js", ".pdbrc",
 )  # fmt: skip
 _STEERS = re.compile("|".join(map(fnmatch.translate, _STEERING_FILES)))
 

@@ -2,8 +2,8 @@
 
 Used by Bash, Grep and hooks. The command gets a session of its own; when it ends, times out or is
 cancelled, everything that it started is ended too: its process group, and on Linux also what left
-the group (found by a mark in its environment). If this process is killed, a shell that waits for that
-ends them.
+the group (found by a mark in its environment, and if it took that off in a sandbox, as an orphan that
+this process adopts). If this process is killed, a shell that waits for that ends those with a mark.
 """
 
 from __future__ import annotations
@@ -11,16 +11,14 @@ from __future__ import annotations
 import contextlib
 import math
 import os
-import re
 import secrets
 import selectors
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
@@ -28,7 +26,13 @@ import anyio
 import anyio.to_thread
 
 from lamina.errors import ToolError
-from lamina.tools.sandbox import Sandbox, spawn
+from lamina.tools.sandbox import (
+    Sandbox,
+    end_orphans,
+    forget_orphans,
+    orphans_of,
+    start_adopting,
+)
 
 if TYPE_CHECKING:
     from _typeshed import FileDescriptorLike
@@ -159,7 +163,7 @@ class _Running:
             )
 
         try:
-            return spawn(command.sandbox, start)
+            return start_adopting(command.sandbox, start)
         except BaseException:
             if self._told >= 0:
                 os.close(self._told)
@@ -256,7 +260,7 @@ class _Running:
     def _alive(self) -> list[int]:
         """The processes of this command that are still there, as far as the system tells."""
         if sys.platform == "linux":
-            return marked(self._mark, self._since)
+            return [*{*marked(self._mark, self._since), *orphans_of(self._process.pid)}]
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, 0)
             return [self._process.pid]
@@ -267,6 +271,7 @@ class _Running:
         self._ended = True
         if not alive and self._exited():
             self._signal([], signal.SIGKILL)  # members of the group that lost their mark
+            end_orphans(self._process.pid)
             return 0
         self._signal(alive, signal.SIGTERM)
         deadline = time.monotonic() + GRACE
@@ -277,6 +282,7 @@ class _Running:
             self._signal(left, signal.SIGKILL)
             if not left:
                 break
+        end_orphans(self._process.pid)
         return len(alive)
 
     def _signal(self, processes: list[int], number: signal.Signals) -> None:
@@ -293,6 +299,7 @@ class _Running:
         if not self._ended:
             self._end(self._alive())
         self._process.wait()
+        forget_orphans(self._process.pid)
         self._selector.close()
         for descriptor in (self._pidfd, self._told):
             if descriptor >= 0:
@@ -433,67 +440,3 @@ def _newest() -> str:
     with contextlib.suppress(OSError), open("/proc/loadavg", encoding="ascii") as file:
         return file.read().split()[-1]
     return ""
-
-
-# ---- the variables that commands get
-
-OWN_KEYS = frozenset({"ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "OPENAI_API_KEY"})
-OWN_PREFIX = "LAMINA_"
-
-# By the words of a name. Not TOKENS, which counts them (MAX_TOKENS), nor AUTH before another word
-# (SSH_AUTH_SOCK), nor PWD alone, which is a directory. What a person chose may be any text; what a
-# service issued is long and drawn, so that a value of another shape is none.
-_CHOSEN = ("SECRET", "SECRETS", "PASSWORD", "PASSWD", "PASSPHRASE", "CREDENTIAL", "CREDENTIALS")
-_CHOSEN_AT_THE_END = ("_PW", "_PWD", "_SERVICE_ACCOUNT", "_SERVICE_ACCOUNT_JSON")
-_ISSUED = ("TOKEN", "APIKEY", "ACCESSKEY", "PRIVATEKEY", "SECRETKEY", "ACCESSKEYS", "SECRETKEYS")
-_ISSUED_ALONE = {"KEY", "KEYS", "PAT", "JWT", "BEARER", "COOKIE", "COOKIES", "DSN", "WEBHOOK"}
-_ISSUED_AT_THE_END = ("_SK", "_AUTH", "_CONNECTION_STRING", "_CONNECTIONSTRING", "_AUTH_CONFIG")
-_SPELLED = re.compile(r"v?\d{1,6}[a-z]{0,2}|[a-z]{0,20}\d{0,3}", re.IGNORECASE)
-_DRAWN = re.compile(r"[b-df-hj-np-tv-xz]{5}", re.IGNORECASE)  # what nobody can speak
-_PLAIN = frozenset({"true", "false", "yes", "no", "on", "off", "localhost"})
-
-# An address with a password in it, but for those of this machine and of proxies, which commands need.
-_WITH_PASSWORD = re.compile(
-    r"://[^\s/:@]*:[^\s/@]+@(?!(?:localhost|127[\d.]*|\[::1\])(?:[:/?#\s]|$))"
-)
-
-
-def for_commands(environ: Mapping[str, str], passed: Iterable[str] = ()) -> dict[str, str]:
-    """The variables that commands get; `passed` names those that only look like keys, by pattern."""
-    wanted = tuple(passed)
-    return {
-        name: value
-        for name, value in environ.items()
-        if name not in OWN_KEYS
-        and not name.startswith(OWN_PREFIX)
-        and (not _is_a_key(name, value) or any(fnmatchcase(name, one) for one in wanted))
-    }
-
-
-def _is_a_key(name: str, value: str) -> bool:
-    if not name.casefold().endswith("proxy") and _WITH_PASSWORD.search(value):
-        return True
-    name = name.upper()
-    words = name.split("_")
-    chosen = any(one.endswith(_CHOSEN) or one == "PASS" for one in words) or name == "PW"
-    if not value or chosen or name.startswith("SERVICE_ACCOUNT"):
-        return bool(value)
-    if name.endswith(_CHOSEN_AT_THE_END):
-        return True
-    at_the_end = name == "SK" or name.endswith(_ISSUED_AT_THE_END)
-    issued = [one.endswith(_ISSUED) or one in _ISSUED_ALONE for one in words]
-    if not at_the_end and not any(issued):
-        return False
-    if "://" in value:
-        return not _spelled(value.partition("://")[2])
-    # STRIPE_KEY=4711 may be one; WEBHOOK_PORT names something else that belongs to a webhook.
-    if at_the_end or issued[-1] or value != value.lower():
-        return True
-    shaped = value[0].isdigit() or "." in value or ":" in value
-    return not (value in _PLAIN or (shaped and _spelled(value)))
-
-
-def _spelled(value: str) -> bool:
-    """Is it an address, a host or a figure: of short words and numbers alone?"""
-    pieces = re.split(r"[][.:/_-]", value)
-    return all(_SPELLED.fullmatch(one) and not _DRAWN.search(one) for one in pieces)
