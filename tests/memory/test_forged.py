@@ -4,13 +4,17 @@ goes in (bench/data/forged_seventh.txt holds the rest)."""
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
+from pathlib import Path
 
 import pytest
 from bench.trust_forged import ORIGINS, Try, context_of, evidences, proposed, unescaped
 
-from lamina.memories import Memory
-from lamina.memory.gate import GateContext, decide
+from lamina.memories import Evidence, Memory, Proposal
+from lamina.memory.file_store import FileStore
+from lamina.memory.gate import GateContext, days_named, decide
 from lamina.memory.index_gate import decide_index
+from lamina.memory.naming import title_of
 
 pytestmark = pytest.mark.spec("L5.6")
 
@@ -202,3 +206,102 @@ def test_a_minus_in_the_index_is_no_dash() -> None:
         (f" — {said}", "accept"),
     ):
         assert decide_index("", f"- [Cold room](a.md){hook}", "agent", context).decision == decision
+
+
+# ---- what a fifteenth forger got in (bench/data/forged_fifteenth.txt)
+
+
+@pytest.mark.parametrize(
+    ("said", "forged", "honest"),
+    [
+        # What asks to keep something takes no sign of it along.
+        ("Remember that my blood type is A-.", "My blood type is A.", "my blood type is A-"),
+        ("Remember: .5 mg is my dose.", "5 mg is my dose.", ".5 mg is my dose."),
+        ("Remember: -5 degrees is the setting of my freezer.", "5 degrees is the setting of my freezer.", ""),
+        # What stands behind it may unsay it, and is shown.
+        ("Remember that I quit smoking. Who am I fooling?", "I quit smoking.", "I quit smoking. (said with: “Who am I fooling?”)"),
+        # A verb is no noun.
+        ("Merk dir, dass ich lieber Hunde mag als Katzen.", "Ich Katzen lieber Hunde mag als.", "ich lieber Hunde mag als Katzen"),
+        # Who wants something forgotten may have said before it how the rest is meant.
+        ("None of the next paragraph is true. Forget that I am a nurse.\\n\\nI own two yachts.", "I own two yachts.", ""),
+        # A tag that only sets off a word leaves no gap.
+        ("I <b>never</b> drink and drive.", "I […] drink and drive.", "I <b>never</b> drink and drive."),
+        # A line does not begin with what begins something else there.
+        ("My limit is clear. >5 beers is too much for me.", "My limit is clear.\\n>5 beers is too much for me.", "My limit is clear. >5 beers is too much for me."),
+    ],
+)  # fmt: skip
+def test_what_stands_at_an_edge_is_theirs_too(said: str, forged: str, honest: str) -> None:
+    assert not got_in(f"U: {said}", forged, kind="user", name="profile")
+    assert not honest or got_in(f"U: {said}", honest, kind="user", name="profile")
+
+
+def test_a_lead_and_the_items_of_another_message_are_no_list() -> None:
+    talk = "U: My greatest mistakes were two. // A: Noted. // U: I married Tom."
+    assert not got_in(talk, "My greatest mistakes were two.\\n- I married Tom.", kind="user", name="profile")  # fmt: skip
+    assert got_in(talk, "- My greatest mistakes were two.\\n- I married Tom.", kind="user", name="profile")  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("said", "title"),
+    [
+        ("I am lazy?! I work sixty hours a week.", "I am lazy…"),
+        ("Experience bores me.", "User Experience bores me"),
+        ("I was fired in May.", "My choice"),
+    ],
+)
+def test_a_title_judges_nothing_and_loses_no_mark(said: str, title: str) -> None:
+    assert not got_in(f"U: {said}", said, kind="user", name=title)
+    assert got_in(f"U: {said}", said, kind="user", name=title_of(said))
+
+
+def test_a_title_of_a_fact_is_not_theirs_when_the_fact_becomes_it(tmp_path: Path) -> None:
+    said = "Bob signed off the release with me."
+    context = context_of([("typed", said)])
+    with FileStore(tmp_path / "memory", gate=context) as store:
+        quotes = [Evidence(said, "s", "0")]
+        fact = Proposal("project_topic.md", "Bob sabotaged the release", said.rstrip("."), "project", f"{said}\n", "agent", session="s", evidence=quotes)  # fmt: skip
+        store.write(fact)
+        old = store.content(fact.path) or b""
+        new = old.replace(b"type: project", b"type: user")
+        outcome = store.write_file(fact.path, new, writer="agent", base=old, evidence=quotes, session="s")  # fmt: skip
+        assert (outcome.decision, store.content(fact.path)) == ("inbox", old)
+
+
+@pytest.mark.parametrize("limit", ["But only once.", "As if.", "🙄"])
+def test_small_words_that_limit_the_rest_are_not_deleted(tmp_path: Path, limit: str) -> None:
+    with FileStore(tmp_path / "memory", gate=context_of([("typed", "thanks")])) as store:
+        mine = Proposal("feedback_style.md", "style", "Wake me at night", "feedback", f"Wake me at night.\n{limit}\n", "user")  # fmt: skip
+        store.write(mine)
+        old = store.content(mine.path) or b""
+        new = old.replace(f"{limit}\n".encode(), b"")
+        quotes = [Evidence("thanks", "s", "0")]
+        store.write_file(mine.path, new, writer="agent", base=old, evidence=quotes, session="s")
+        assert store.content(mine.path) == old
+
+
+@pytest.mark.parametrize(
+    ("said", "dated"),
+    [
+        ("I see the dentist on Thursday and fly to Rome on Monday.", "I see the dentist on Thursday (2026-11-23) and fly to Rome on Monday."),
+        ("My birthday is May 5.", "My birthday is 2027-05-05."),
+        ("Ich wohne in der Straße des 17. Juni.", "Ich wohne in der Straße des 2027-06-17."),
+        ("I see my son tomorrow.", "I see my s2026-11-20."),
+    ],
+)  # fmt: skip
+def test_a_day_stands_behind_the_words_that_name_it_and_nowhere_else(said: str, dated: str) -> None:
+    days = partial(days_named, lambda *_: "2026-11-19T12:00:00+00:00")
+    context = replace(context_of([("typed", said)]), dates=days)
+    wanted = Proposal("user_profile.md", "", dated.rstrip("."), "user", f"{dated}\n", "agent", session="s", evidence=[Evidence(said, "s", "0")])  # fmt: skip
+    assert decide(wanted, context).decision == "inbox"
+
+
+@pytest.mark.parametrize(
+    ("key", "value"), [("due", "20310101"), ("said", "19990504"), ("due", "2026-11-20 23:59")]
+)
+def test_a_day_in_a_key_is_whole_and_was_named(key: str, value: str) -> None:
+    days = partial(days_named, lambda *_: "2026-11-19T12:00:00+00:00")
+    said = "I fly to Porto tomorrow."
+    context = replace(context_of([("typed", said)]), dates=days)
+    wanted = Proposal("user_profile.md", "", said.rstrip("."), "user", f"{said}\n", "agent", session="s", evidence=[Evidence(said, "s", "0")])  # fmt: skip
+    assert decide(wanted, context).decision == "accept"
+    assert decide(replace(wanted, extra={key: value}), context).decision == "inbox"

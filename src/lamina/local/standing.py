@@ -318,7 +318,11 @@ def _read(memory: Memory) -> list[tuple[str, str, tuple[str, ...]]]:
     under."""
     lines = [line.rstrip() for line in memory.body.splitlines() if line.strip()]
     return [
-        (line, unit, under)
+        (
+            line,
+            f"{line[: len(line) - len(line.lstrip('#'))]}{unit}",
+            under,
+        )  # a heading is none of its words
         for line, under in zip(lines, read_under(lines), strict=True)
         if not _EXPLAINS.match(line)
         for unit in _units(line) or [line]

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 import re
+import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -55,6 +56,8 @@ def sayings(memory: Memory) -> list[Saying]:
     titles = [one[1] for one in _HEADING.finditer(_without_code(memory.body))]
     body += [one for one in titles if len(wording.content_stems(one)) >= _FEWEST]
     body += fenced_blocks(memory.body)
+    # "🙄" and "👎" are no statements, and take back what stands above them.
+    body += [one for one in memory.body.splitlines() if _is_picture(one)]
     extra = [v for k, v in memory.extra.items() if k.casefold() not in KEPT_BY_US]
     heads = clauses(memory.description)
     name = memory.name.replace("_", " ")
@@ -69,6 +72,11 @@ def sayings(memory: Memory) -> list[Saying]:
         if theirs or wording.content_stems(one) or wording.hard_tokens(one)
     ]
     return [*said, *(Saying(one, head=True) for one in heads)]
+
+
+def _is_picture(line: str) -> bool:
+    signs = {unicodedata.category(one) for one in line}
+    return "So" in signs and not any(map(str.isalnum, line))
 
 
 def clauses(description: str) -> list[str]:
@@ -98,6 +106,10 @@ def carrying(saying: str, memory: Memory, *, key: bool = False) -> list[str]:
     if fenced_blocks(saying):
         return [memory.body] if wording.fold(saying) in wording.fold(memory.body) else []
     texts = [*_texts(memory), *(memory.extra.values() if key else ())]
+    if not (wording.content_stems(saying) or wording.hard_tokens(saying)):
+        return [
+            one for one in (memory.body, *texts) if wording.spaced(saying) in wording.spaced(one)
+        ]
     return [one for one in texts if carries(_without_quoted(one, saying), saying)]
 
 
