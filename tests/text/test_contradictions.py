@@ -133,7 +133,7 @@ def test_more_than_two_files_of_one_form_are_a_series() -> None:
 
 
 @pytest.mark.parametrize(
-    "row", ["端口{}由值班组在北京机房的服务器上使用。", "The velocity was {} points."]
+    "row", ["端口{}由值班组在北京机房的服务器上使用。", "The velocity is over {} points."]
 )
 def test_rows_of_a_long_table_are_not_held_against_each_other(
     row: str, monkeypatch: pytest.MonkeyPatch
@@ -146,11 +146,11 @@ def test_rows_of_a_long_table_are_not_held_against_each_other(
 
     monkeypatch.setattr("lamina.text.contradictions.parting", counted)
     monkeypatch.setattr("lamina.text.contradictions._quarrel", counted)
-    for rows, none in ((20, False), (400, True)):
+    for rows in (20, 400):
         compared.clear()
         texts = [(f"{n}.md", f"{n}\n{n}.md", row.format(8000 + n)) for n in range(rows)]
         assert not list(contradictions(texts, rows))
-        assert (not compared) is none
+        assert len(compared) > rows if rows == 20 else len(compared) <= rows
 
 
 def test_a_long_word_is_looked_through_in_linear_time() -> None:
