@@ -39,6 +39,7 @@ MORE_PAIRS = (
     "contradictions_unseen.tsv",
     "contradictions_fresh.tsv",
     "contradictions_third.tsv",
+    "contradictions_fourth.tsv",
 )
 SHOW = "LAMINA_SHOW" in os.environ  # each one that is wrong
 WRITTEN = (
@@ -46,6 +47,7 @@ WRITTEN = (
     "dream_directories_fresh.txt",
     "dream_directories_last.txt",
     "dream_directories_third.txt",
+    "dream_directories_fourth.txt",
 )
 _DATED = re.compile(r"(.{0,40})\((\d{4}-\d\d-\d\d)\)")
 
