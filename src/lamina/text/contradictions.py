@@ -14,7 +14,9 @@ from lamina.text.lists import sections
 from lamina.text.pairs import alike_pairs, one_apart, pairs_among
 from lamina.text.statements import (
     COMPARED,
+    EXCEPTS,
     OPPOSITES,
+    PERSONS,
     POLES,
     SCOPES,
     TELLING,
@@ -83,17 +85,26 @@ def told_sentences(text: str, many: int) -> Sequence[str]:
 def quarrels(told: Iterable[tuple[str, str, Sequence[str]]]) -> Iterator[tuple[str, str, str]]:
     """The same of memories whose sentences are known."""
     heads: list[tuple[str, str]] = []
-    texts: list[Sequence[str]] = []
+    texts: dict[Sequence[str], None] = {}
     spoken: dict[str, list[tuple[int, int]]] = {}  # the same sentence may stand in many memories
+    clauses: dict[str, Sequence[str]] = {}
     place = 0
-    for number, (path, head, sentences) in enumerate(told):
-        heads.append((path, head))
-        texts.append(sentences)
+    titles: list[str] = []
+    for path, head, sentences in told:
+        titles.append(head.partition("\n")[0])
+        if sentences in texts:  # of copies the first speaks for all
+            continue
         for sentence in sentences:
-            for said in (sentence, *clauses_of(sentence)):
-                spoken.setdefault(said, []).append((place, number))
+            if sentence not in clauses:
+                clauses[sentence] = (sentence, *clauses_of(sentence))
+            for said in clauses[sentence]:
+                spoken.setdefault(said, []).append((place, len(heads)))
             place += 1
-    members = cache(partial(_members, heads))
+        heads.append((path, head))
+        texts[sentences] = None
+    del clauses
+    said_by = [*texts]
+    members = cache(partial(_members, titles))
     found: defaultdict[tuple[int, int], dict[str, tuple[str, bool]]] = defaultdict(dict)
     for _, _, first, second, reason, quoted, sure in sorted(_quarrels(heads, spoken)):
         found[first, second].setdefault(reason, (quoted, sure))
@@ -106,7 +117,7 @@ def quarrels(told: Iterable[tuple[str, str, Sequence[str]]]) -> Iterator[tuple[s
         alone = len(reasons) == 1 and all(sure for _, sure in reasons.values())
         if pair in seen or (form and not (alone and members(form) <= _SERIES)):
             continue
-        if not _parallel(texts[first], texts[second]):
+        if not _parallel(said_by[first], said_by[second]):
             seen.add(pair)
             reason, (quoted, _) = next(iter(reasons.items()))
             yield *pair, f"{reason} {quoted}"
@@ -277,12 +288,11 @@ def _form(head: str, another: str) -> tuple[str, ...]:
     return form if 2 <= len(one) == len(other) and form.count("") == 1 else ()
 
 
-def _members(heads: Iterable[tuple[str, str]], form: tuple[str, ...]) -> int:
+def _members(titles: Iterable[str], form: tuple[str, ...]) -> int:
     """How many different titles are of a form."""
-    titles = {tuple(_words_of_title(head)) for _, head in heads}
     return sum(
         len(title) == len(form) and all(a in ("", b) for a, b in zip(form, title, strict=True))
-        for title in titles
+        for title in {tuple(_words_of_title(one)) for one in titles}
     )
 
 
@@ -323,7 +333,7 @@ def _clearly_about_the_same(one: Said, other: Said) -> bool:
     mine, theirs = _apart(one, other)
     opposites = len(mine) == len(theirs) == 1 and _opening_apart(*mine, *theirs)
     alike = opposites or not (mine or theirs)
-    enough = _ENOUGH - alike - (alike and one.generic and other.generic)
+    enough = _ENOUGH - alike - (one.generic and other.generic)
     if one.keyed or other.keyed:
         return False
     named = [values_of(said.text).get("place", frozenset[str]()) for said in (one, other)]
@@ -370,12 +380,16 @@ def _quarrel(one: Said, other: Said) -> str:
     values, others = values_of(one.text), values_of(other.text)
     if values == others:
         return _turned(one, other, apart, shared)
-    tells = one.tells and other.tells
-    return _other_value(values, others, measures=not tells) if same else ""
+    return _other_value(one, other, values, others) if same else ""
 
 
 def _elsewhere(one: Said, other: Said) -> bool:
-    """Is one so somewhere else, or some other time? A time that stands first may stand last in the other."""
+    """Is one so of somebody else, somewhere else, or some other time? A time that stands first may stand last in the other."""
+    openings = {one.opening, other.opening}
+    if len(openings) == 2 and openings <= PERSONS:  # "He prefers …", "She prefers …"
+        return True
+    if (EXCEPTS.search(one.text) is None) != (EXCEPTS.search(other.text) is None):
+        return True
     where = one.where ^ other.where
     return bool(where) and not where <= TIMES.intersection(
         wording.words(one.text), wording.words(other.text)
@@ -410,24 +424,32 @@ def _turned(one: Said, other: Said, apart: int, shared: int) -> str:
 
 
 def _other_value(
-    one: Mapping[str, frozenset[str]], other: Mapping[str, frozenset[str]], *, measures: bool
+    one: Said,
+    other: Said,
+    values: Mapping[str, frozenset[str]],
+    others: Mapping[str, frozenset[str]],
 ) -> str:
-    """The single value in which they differ; `measures`: a number with its unit only."""
-    differing = [kind for kind in one if one[kind] != other.get(kind)]
-    if len(differing) != 1 or one.keys() != other.keys():
+    """The single value in which they differ; where no verb or preposition tells of what, a measure only."""
+    differing = [kind for kind in values if values[kind] != others.get(kind)]
+    if len(differing) != 1 or values.keys() != others.keys():
         return ""
-    left, right = one[differing[0]] - other[differing[0]], other[differing[0]] - one[differing[0]]
-    alone = len(left) == len(right) == 1
-    if not alone:
+    kind = differing[0]
+    left, right = values[kind] - others[kind], others[kind] - values[kind]
+    if len(left) != 1 or len(right) != 1:
         return ""
     mine, theirs = min(left), min(right)
-    if differing[0] == "number":
+    if kind == "number":
         (unit, much), (another, many) = measured(mine), measured(theirs)
-        if unit != another or much == many or (measures and not unit):
-            return ""
-    elif measures:
-        return ""
-    return f"{mine} / {theirs}"
+        told = unit == another and much != many and (unit != "" or (one.tells and other.tells))
+    elif kind == "place":  # "Queue `mail` …" speaks of that queue
+        told = _tells_of(one.text, mine) and _tells_of(other.text, theirs)
+    else:
+        told = one.tells and other.tells
+    return f"{mine} / {theirs}" if told else ""
+
+
+def _tells_of(text: str, place: str) -> bool:
+    return not TELLING.isdisjoint(wording.words(text.partition(place)[0]))
 
 
 def _other_name(one: str, other: str) -> str:

@@ -28,6 +28,13 @@ MONTHS = (
 )  # fmt: skip
 
 
+_DAY = {
+    word: day
+    for day, *others in map(str.split, sections("statements.txt")["days"])
+    for word in (day, f"{day}s", *others)
+}
+
+
 def _opposites() -> Mapping[str, frozenset[str]]:
     found: defaultdict[str, set[str]] = defaultdict(set)
     for one, other in map(str.split, sections("statements.txt")["opposites"]):
@@ -68,7 +75,7 @@ WORN = frozenset(  # words of titles that say nothing of the matter
     """project feedback refer memory note rule user plan statu update state summari detail relat see md file
     work claud workflow""".split()  # noqa: SIM905 - a word list
 )
-_NO_MATTER = WORN.union(DAYS, MONTHS)
+_NO_MATTER = WORN.union(_DAY, MONTHS)
 TIMES = frozenset({"before", "after", "vor", "nach"})  # at the head: "Before the move …"
 _RULES = frozenset(
     """always never use avoid dont do must prefer immer nie niemals toujours jamais sempre nunca
@@ -79,7 +86,8 @@ _UNITS = {  # what each measures, and how much of it
     for what, much, *words in map(str.split, sections("statements.txt")["units"])
     for word in words
 }
-_DEFINITES = frozenset(sections("statements.txt")["definites"])
+PERSONS = frozenset("he she it they er sie es il elle ils elles ele ela eles elas".split())  # noqa: SIM905
+_DEFINITES = PERSONS.union(sections("statements.txt")["definites"])
 _BOUNDS = frozenset(
     sections("statements.txt")["bounds"]
 )  # "above 500": no name of a thing, but a limit
@@ -129,7 +137,7 @@ _SHORT_WIDE = 5  # characters of what says next to nothing
 _NARROWS = whole_words(
     "statements.narrows"
 )  # how a clause begins that says when the one beside it is so
-_EXCEPTS = whole_words("statements.excepts")
+EXCEPTS = whole_words("statements.excepts")
 _POINTING = (*"[[ http related why siehe verwandt voir link status source".split(), "see ")  # noqa: SIM905
 COMPARED = re.compile(r"\b(\w+) (?:over|to|than|instead of|before|after|statt|als|vor|nach) (\w+)")
 
@@ -146,6 +154,7 @@ class Said:
     labels: frozenset[str]  # "plan 12", "#4711": names of things, which differ without a quarrel
     keyed: bool  # "Port: 8080" says of what only with its file
     rule: bool  # "always …", "never …", or in short what "the …" is
+    opening: str  # its first word
     generic: bool  # it begins with what it speaks of, not with "the", "its" or "it", which is of its file
     tells: bool  # it has the verb or preposition that a value follows
 
@@ -202,7 +211,8 @@ def taken_apart(sentence: str) -> Said:
         labels=_kept(frozenset(labels)),
         keyed=bool(KEYED.match(sentence)),
         rule=not words.isdisjoint(_RULES) or bool(_DEFINITE.match(sentence)),
-        generic=sentence.count(" ") > 2 and _first_word(sentence) not in _DEFINITES,
+        opening=_first_word(sentence),
+        generic=sentence.count(" ") > 1 and _first_word(sentence) not in _DEFINITES,
         tells=not words.isdisjoint(TELLING),
     )
 
@@ -224,7 +234,7 @@ def values_of(sentence: str) -> Mapping[str, frozenset[str]]:
     words = plain_words(bare)
     values = {
         "number": frozenset(_values(bare)),
-        "day": frozenset(DAYS).intersection(word.removesuffix("s") for word in words),
+        "day": frozenset(_DAY[word] for word in words if word in _DAY),
         "month": words.intersection(MONTHS) - {"may"},
         "place": frozenset(filter(_is_place, _PLACE.findall(plain))),
     }
@@ -292,7 +302,7 @@ def clauses_of(sentence: str) -> Iterator[str]:
     if key and whole.count(" ") > 2:
         yield whole
     found = _BREAK.search(whole)
-    if not found or _NARROWS.match(whole) or _EXCEPTS.search(whole):
+    if not found or _NARROWS.match(whole) or EXCEPTS.search(whole):
         return
     head, rest = whole[: found.start()], _JOINED.sub("", whole[found.end() :].lstrip())
     if _NARROWS.match(rest):
@@ -303,6 +313,6 @@ def clauses_of(sentence: str) -> Iterator[str]:
         long = len(head) > _SHORT_WIDE and len(added) > _SHORT_WIDE // 2
     else:
         last = not following and not found[0].isspace()  # else it may be one of several
-        long = head.count(" ") > 2 and (last or added.count(" ") > 1)
+        long = head.count(" ") > 1 and (last or added.count(" ") > 1)
     if long:
         yield head
