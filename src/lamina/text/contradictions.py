@@ -7,10 +7,9 @@ import sys
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache, lru_cache, partial
-from itertools import chain, filterfalse, islice, product, takewhile
+from itertools import accumulate, chain, filterfalse, islice, product, takewhile
 
 from lamina.text import wording
-from lamina.text.lists import sections
 from lamina.text.pairs import alike_pairs, one_apart, pairs_among
 from lamina.text.statements import (
     COMPARED,
@@ -27,6 +26,7 @@ from lamina.text.statements import (
     clauses_of,
     matter_of,
     measured,
+    opening_apart,
     sentences_of,
     stripped,
     taken_apart,
@@ -47,10 +47,6 @@ _ROWS = 300  # sentences that differ in numbers alone: more are of a series
 _CROWD = 24  # sentences of one form that are all held against each other
 _FEW = 3  # memories: more that say something in one form are of a series
 _PART = 6  # of the sentences of a text, in two of a series
-_LEAST_STEM = 4  # letters that two opposites have in common
-_OPENINGS = [
-    (less.strip("_"), more) for less, more in map(str.split, sections("statements.txt")["opening"])
-]
 _NUMBER = re.compile(r"\d+")
 _TOKEN = re.compile(r"[^\s,;.!?()]+(?:\.[^\s,;.!?()]+)*")
 _REFUSED = re.compile(
@@ -207,7 +203,7 @@ def _of_words(spoken: Iterable[str]) -> Iterator[tuple[str, str, str, bool]]:
     poles = wording.stems_of(POLES)
     # They part at a word, at an opposite, or at both; or at a name, which may have several words.
     pairs = one_apart(about, _ALIKE, poles, crowd=_CROWD)
-    for first, second in {*pairs, *_beside_names(sentences, about)}:
+    for first, second in sorted({*pairs, *_beside_names(sentences, about)}):
         one, other = _taken_apart(sentences[first]), _taken_apart(sentences[second])
         if reason := _quarrel(one, other):
             yield one.text, other.text, reason, _clearly_about_the_same(one, other)
@@ -225,22 +221,44 @@ def _beside_names(
     sentences: Sequence[str], about: Sequence[Collection[str]]
 ) -> Iterator[tuple[int, int]]:
     """Places of those that are the same but for a name (`_other_name`), as they are found without it."""
-    framed: defaultdict[int, list[int]] = defaultdict(list)
+    once: dict[int, int] = {}
+    more: dict[int, list[int]] = {}
     for place, sentence in enumerate(sentences):
-        words = _TOKEN.findall(sentence)
-        folded = [word.casefold() for word in words]
-        for start in range(1, len(words)):
-            for end in range(start + 1, 1 + min(start + _LONGEST_NAME, len(words))):
-                if not _may_name(words[start:end], folded[:start], alone=end == start + 1):
-                    break
-                framed[hash((*folded[:start], None, *folded[end:]))].append(place)
-    for places in framed.values():
+        for frame in _frames(_TOKEN.findall(sentence)):
+            first = once.setdefault(frame, place)
+            if first != place:
+                more.setdefault(frame, [first]).append(place)
+    del once
+    for places in more.values():
         for first, second in pairs_among(sorted({*places}), _CROWD):
             mine, theirs = {*about[first]}, {*about[second]}
             shared = len(mine & theirs)
             alone = max(len(mine), len(theirs)) - shared
             if alone <= _MOST_APART and shared >= _ALIKE * len(mine | theirs):
                 yield first, second
+
+
+def _frames(words: Sequence[str]) -> Iterator[int]:
+    """What is before and behind each name that there may be (`_may_name`), as a number."""
+    folded = [word.casefold() for word in words]
+    if TELLING.isdisjoint(folded):
+        return
+    ahead = [*accumulate(folded, lambda sum_, word: hash((sum_, word)), initial=0)]
+    behind = [*accumulate(reversed(folded), lambda sum_, word: hash((sum_, word)), initial=0)][::-1]
+    told = tells = False
+    for start, word in enumerate(folded):
+        for end in range(start + 1, 1 + min(start + _LONGEST_NAME, len(words))) if told else ():
+            named = _is_named(words[end - 1])
+            if named or (tells and end == start + 1):
+                yield hash((ahead[start], behind[end]))
+            if not named:
+                break
+        told = told or word in TELLING
+        tells = word in TELLING or (tells and word in _ARTICLES)
+
+
+def _is_named(word: str) -> bool:
+    return word[:1] in "`\"'" or word[:1].isupper() or not word.isalpha()
 
 
 def _unspaced(spoken: Iterable[str]) -> Iterator[tuple[str, str, str, bool]]:
@@ -331,7 +349,7 @@ def _title(head: str) -> frozenset[str]:
 def _clearly_about_the_same(one: Said, other: Said) -> bool:
     """A few words in common are about the same thing only where the files are, too."""
     mine, theirs = _apart(one, other)
-    opposites = len(mine) == len(theirs) == 1 and _opening_apart(*mine, *theirs)
+    opposites = len(mine) == len(theirs) == 1 and opening_apart(*mine, *theirs)
     alike = opposites or not (mine or theirs)
     enough = _ENOUGH - alike - (one.generic and other.generic)
     if one.keyed or other.keyed:
@@ -368,7 +386,7 @@ def _quarrel(one: Said, other: Said) -> str:
     if shared < (1 if rules else 2):
         return ""
     same = one.no == other.no and one.poles == other.poles
-    if same and len(mine) == len(theirs) == 1 and _opening_apart(*mine, *theirs):
+    if same and len(mine) == len(theirs) == 1 and opening_apart(*mine, *theirs):
         return (
             f"{min(mine)} / {min(theirs)}" if values_of(one.text) == values_of(other.text) else ""
         )
@@ -394,16 +412,6 @@ def _elsewhere(one: Said, other: Said) -> bool:
     return bool(where) and not where <= TIMES.intersection(
         wording.words(one.text), wording.words(other.text)
     )
-
-
-def _opening_apart(one: str, other: str) -> bool:
-    """Are they opposites by how they begin?"""
-    for less, more in _OPENINGS:
-        for first, second in ((one, other), (other, one)):
-            rest = first.removeprefix(less)
-            if len(rest) >= _LEAST_STEM and second == more + rest and first == less + rest:
-                return True
-    return False
 
 
 def _turned(one: Said, other: Said, apart: int, shared: int) -> str:
@@ -471,8 +479,7 @@ def _may_name(words: Sequence[str], ahead: Sequence[str], *, alone: bool) -> boo
     if TELLING.isdisjoint(ahead):
         return False
     behind = next((word for word in reversed(ahead) if word not in _ARTICLES), "")
-    named = (word[:1] in "`\"'" or word[:1].isupper() or not word.isalpha() for word in words)
-    return (alone and behind in TELLING) or all(named)
+    return (alone and behind in TELLING) or all(map(_is_named, words))
 
 
 def _same(one: Sequence[str], other: Sequence[str]) -> int:

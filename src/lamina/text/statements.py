@@ -46,6 +46,10 @@ def _opposites() -> Mapping[str, frozenset[str]]:
 OPPOSITES = _opposites()
 # What denies is a sign of its own, and so is what that takes back.
 POLES = frozenset(word for word, others in OPPOSITES.items() if not NOT & {word, *others})
+_LEAST_STEM = 4  # letters that two opposites have in common
+_OPENINGS = [
+    (less.strip("_"), more) for less, more in map(str.split, sections("statements.txt")["opening"])
+]
 _SPELT_OUT = {
     word: number
     for number, *words in map(str.split, sections("statements.txt")["numerals"])
@@ -115,6 +119,7 @@ KEYED = re.compile(r"[^:]{0,30}:(?=[\s*])")
 _COUNTED = re.compile(
     rf"\A\W*((?:[^\W\d_]+ ){{0,2}}[^\W\d_]{{3,}} \d+[a-z]?)(?![\w.,:%]*\d)(?=\W)(?! (?:{'|'.join(map(re.escape, _UNITS))})\b)"
 )
+_DIGIT = re.compile(r"\d")
 _NAMED = Listed("statements.named")
 _NUMBERED = frozenset("port version limit timeout".split())  # noqa: SIM905 - a word list
 _VALUE = re.compile(r"(?<![\w.~–/-])(\d[\d.,:]*)(?:[ -]?(%|[^\W\d_]+))?(?![\w~–/-])")
@@ -168,11 +173,12 @@ def stripped(sentence: str) -> tuple[str, str, set[str]]:
     labels = {found.casefold() for found in _LABELLED.findall(bare)}
     if labels:
         bare = _LABELLED.sub(" ", bare)
-    counted = _COUNTED.match(bare)
+    numbered = _DIGIT.search(bare)  # most have no number
+    counted = numbered and _COUNTED.match(bare)
     if counted and counted[1].split()[-2].casefold() not in _NUMBERED | _BOUNDS:
         labels.add(counted[1].casefold())
         bare = bare[counted.end(1) :]
-    for found in _NAMED.findall(bare):
+    for found in _NAMED.findall(bare) if numbered else ():
         if found.split()[0].casefold() not in _NUMBERED:
             labels.add(found.casefold())
             bare = bare.replace(found, " ", 1)
@@ -188,6 +194,9 @@ def plain_words(bare: str) -> frozenset[str]:
 
 def matter_of(bare: str) -> tuple[str, ...]:
     """What a stripped sentence speaks of: "30 minutes" and "2 hours" are values, units and all."""
+    words = plain_words(bare)
+    if words.isdisjoint(_UNITS) and "%" not in bare:  # most have none
+        return about_of(words)
     return about_of(plain_words(_MEASURE.sub(" ", _ONE.sub(r"\1 1 ", bare))))
 
 
@@ -225,6 +234,16 @@ def _first_word(sentence: str) -> str:
 def _kept(few: frozenset[str]) -> frozenset[str]:
     """One of those that are the same: most sentences have none of these words."""
     return few
+
+
+def opening_apart(one: str, other: str) -> bool:
+    """Are they opposites by how they begin?"""
+    for less, more in _OPENINGS:
+        for first, second in ((one, other), (other, one)):
+            rest = first.removeprefix(less)
+            if len(rest) >= _LEAST_STEM and second == more + rest and first == less + rest:
+                return True
+    return False
 
 
 @lru_cache(maxsize=4096)
