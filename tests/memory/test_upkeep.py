@@ -147,10 +147,11 @@ def test_the_lines_of_a_large_index_are_mended_in_one_pass(
     assert 24_000 < (tmp_path / "MEMORY.md").stat().st_size <= 25_000
 
 
-def test_only_a_repair_asks_who_wrote_what(
+def test_only_a_repair_asks_who_wrote_many_files(
     store: FileStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[str] = []
+    monkeypatch.setattr("lamina.memory.audit.FEW_TO_ASK", 1)
     monkeypatch.setattr(store, "by_hand", lambda path: bool(asked.append(path)))
     steps = look_over(store, time.time(), ask_history=False)[1]
     assert not asked

@@ -179,6 +179,8 @@ def auditor(
 def _show_audit(
     args: argparse.Namespace, found: Audit, steps: Sequence[Step], done: Sequence[Repaired]
 ) -> None:
+    from lamina.memory import FEW_TO_ASK
+
     for item in done:
         what = f"{item.step.action.replace('_', ' ')} {harmless(item.step.path)}"
         if item.failure:
@@ -199,8 +201,8 @@ def _show_audit(
             args, "Change a secret where it is used; then run `lamina memory forget FILE --purge`."
         )
     if steps and not args.fix:
-        deletes = any(step.action == "delete" for step in steps)
-        most = "at most " if deletes else ""  # it keeps what a person wrote
+        deletes = sum(step.action == "delete" for step in steps)
+        most = "at most " if deletes > FEW_TO_ASK else ""  # it keeps what a person wrote
         would = f"`lamina memory audit --fix` would make {most}{plural(len(steps), 'repair')}"
         hint(args, f"{would}; a ? marks what is for you to judge.")
 

@@ -54,8 +54,8 @@ def look_over(
     exists: Callable[[str], bool] | None = None,
     ask_history: bool = True,
 ) -> tuple[Audit, Sequence[Step]]:
-    """What is wrong, and what can be repaired without a reader; unless the history is asked, what could be
-    if no person wrote it. `last_used` says when a memory was of use, `exists` whether a file is there."""
+    """What is wrong, and what can be repaired without a reader; if the history isn't asked, and there is much
+    to delete, what could be if no person wrote it. `last_used`: when a memory was of use; `exists`: is a file there?"""
     stamps = store.stamps()
     heard, texts = _heard_in(store, stamps)
     memories = [one.memory for one in heard]
@@ -74,7 +74,9 @@ def look_over(
         secret_rules=store.secret_rules,
         others=[*store.aside(), *stamps.keys() - {one.path for one in memories}],
     )
-    return found, plan_fixes(memories, found, *([store.by_hand] if ask_history else []))
+    steps = plan_fixes(memories, found)
+    ask = ask_history or sum(step.action == "delete" for step in steps) <= FEW_TO_ASK
+    return found, plan_fixes(memories, found, store.by_hand) if ask else steps
 
 
 def _heard_in(
@@ -151,6 +153,7 @@ FaultKind = Literal[
 ]
 KINDS: tuple[FaultKind, ...] = get_args(FaultKind)
 
+FEW_TO_ASK = 50  # files about which the history is asked in any case
 _ALIKE = 0.72  # as the gate judges near-duplicates
 _SHOWN_LINES, _SHOWN_BYTES = 200, 4_096  # what recall shows of a memory
 _OLD = 180  # days
@@ -426,12 +429,9 @@ def _dangling(
     for prefix, content in (*([("team/", team_index)] if team_index else ()), ("", index)):
         here = [p.removeprefix(prefix) for p in paths if index_of(p) == f"{prefix}MEMORY.md"]
         named = files_named(content, here)
-        if (
-            prefix
-        ):  # a folder of that name need not be a team's: the index beside it may point there
-            named |= {
-                p.removeprefix(prefix) for p in files_named(index, [*map(prefix.__add__, here)])
-            }
+        if prefix:  # a folder of that name need not be a team's: the index beside may point there
+            pointed = files_named(index, [*map(prefix.__add__, here)])
+            named |= {path.removeprefix(prefix) for path in pointed}
         for path in here:
             if path not in named and path.casefold() != "readme.md":
                 yield Fault("dangling", prefix + path, f"{prefix}MEMORY.md does not point to it")
