@@ -40,6 +40,7 @@ MORE_PAIRS = (
     "contradictions_fresh.tsv",
     "contradictions_third.tsv",
     "contradictions_fourth.tsv",
+    "contradictions_fifth.tsv",
 )
 SHOW = "LAMINA_SHOW" in os.environ  # each one that is wrong
 WRITTEN = (
@@ -48,6 +49,7 @@ WRITTEN = (
     "dream_directories_last.txt",
     "dream_directories_third.txt",
     "dream_directories_fourth.txt",
+    "dream_directories_fifth.txt",
 )
 _DATED = re.compile(r"(.{0,40})\((\d{4}-\d\d-\d\d)\)")
 
