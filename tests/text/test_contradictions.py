@@ -51,6 +51,11 @@ def reasons(one: str, other: str) -> list[str]:
         ("デプロイは田中さんが担当する。", "デプロイは鈴木さんが担当する。"),
         ("管理画面のセッションは30分で切れる。", "管理画面のセッションは2時間で切れる。"),
         ("상태 관리는 Zustand를 쓴다.", "상태 관리는 Redux를 쓴다."),
+        ("휴가는 3일 전에 신청한다.", "휴가는 7일 전에 신청한다."),
+        (
+            "Take the jumper off, since the watchdog resets the board after 2 seconds.",
+            "The watchdog resets the board after 8 seconds.",
+        ),
         ("이미지는 S3에 저장한다.", "이미지는 로컬 디스크에 저장한다."),
     ],
 )

@@ -138,6 +138,7 @@ _JOINED = re.compile(rf"(?i)\A(?:{_JOINING})\s+")
 _BREAK = re.compile(
     rf",\s+(?=[^\W\d_])|\s+[–—]\s+|\s(?=(?:{_JOINING})\s)|(?<=[㐀-鿿\w])[，,](?=[㐀-鿿])"
 )
+_CAUSE = re.compile(r"(?i),?\s+(?:since|because|as|weil|denn|da|car|porque|pois|puisque)\s")
 _SHORT_WIDE = 5  # characters of what says next to nothing
 _NARROWS = whole_words(
     "statements.narrows"
@@ -335,3 +336,5 @@ def clauses_of(sentence: str) -> Iterator[str]:
         long = head.count(" ") > 1 and (last or added.count(" ") > 1)
     if long:
         yield head
+    if _CAUSE.match(whole, found.start()) and added.count(" ") > 2:  # a reason is a fact, too
+        yield added
