@@ -402,7 +402,8 @@ def _quarrel(one: Said, other: Said) -> str:
 
 
 def _elsewhere(one: Said, other: Said) -> bool:
-    """Is one so of somebody else, somewhere else, or some other time? A time that stands first may stand last in the other."""
+    """Is one so of somebody else, somewhere else, or some other time? A time that stands first may stand
+    last in the other."""
     openings = {one.opening, other.opening}
     if len(openings) == 2 and openings <= PERSONS:  # "He prefers …", "She prefers …"
         return True

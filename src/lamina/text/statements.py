@@ -107,18 +107,16 @@ _ONE = re.compile(  # "every hour", "un an"
 _MEASURE = re.compile(
     rf"(?i)(?<![\w.~–/-])(?:\d[\d.,:]*|{'|'.join(_SPELT_OUT)})[ -]?(?:%|(?:{'|'.join(map(re.escape, _UNITS))})\b)"
 )
-_RATE = re.compile(r" (?:per|pro|par|por|je|an?)\b|/")
+_RATE = Listed("statements.rate")
 _IN_A_WORD = (("by hand", "manually"), ("von Hand", "manuell"))
-_ELIDED = re.compile(r"(?i)\b(?:[cdjlmnst]|qu)['’](?=[^\W\d_]{3})")  # "n'est", "l'API"
+_ELIDED = Listed("statements.elided")  # "n'est", "l'API"
 _ASIDE = Listed("statements.aside")
 _LABELLED = re.compile(
     r"#\d+|\b[A-Za-z]+-\d[\w-]*|\b[A-Z]+\d+\b|\b(?!A [^\W\dA-Z_])[A-HJ-Z]\b(?!['’])"
 )
 _DEFINITE = re.compile(r"(?i)(?:the|our|my|der|die|das) [^\W\d_]+ (?:is|are|ist|sind) \S+\W*\Z")
 KEYED = re.compile(r"[^:]{0,30}:(?=[\s*])")
-_COUNTED = re.compile(
-    rf"\A\W*((?:[^\W\d_]+ ){{0,2}}[^\W\d_]{{3,}} \d+[a-z]?)(?![\w.,:%]*\d)(?=\W)(?! (?:{'|'.join(map(re.escape, _UNITS))})\b)"
-)
+_COUNTED = Listed("statements.counted")
 _DIGIT = re.compile(r"\d")
 _NAMED = Listed("statements.named")
 _NUMBERED = frozenset("port version limit timeout".split())  # noqa: SIM905 - a word list
@@ -130,15 +128,11 @@ _DATE = Listed("statements.dated")
 _ENTRY = re.compile(r"[-*+#|>]|\d+[.)] ")
 _WRAPPED = re.compile(r"(?<=[^\s.!?:;。])\n {0,3}(?=[^\W\d]|[`(\"]|\d(?!\d*[.)]\s))")
 # "**How to apply:** …", "What we agreed in the call: …"; "Customer Halden: …" is of that customer
-_KEY = re.compile(
-    r"\*\*[^*\n:]{1,30}(?::\*\*|\*\*:)\s+|[^\s:,]+(?: (?=[^\WA-Z])[^\s\d:]+,?){2,12} ?:\s+"
-)
-_JOINING = "|".join(sections("statements.txt")["joining"])
+_KEY = Listed("statements.key", flags=re.RegexFlag.NOFLAG)
+_JOINING = "|".join(sections("statements.txt")["JOINING"])
 _JOINED = re.compile(rf"(?i)\A(?:{_JOINING})\s+")
-_BREAK = re.compile(
-    rf",\s+(?=[^\W\d_])|\s+[–—]\s+|\s(?=(?:{_JOINING})\s)|(?<=[㐀-鿿\w])[，,](?=[㐀-鿿])"
-)
-_CAUSE = re.compile(r"(?i),?\s+(?:since|because|as|weil|denn|da|car|porque|pois|puisque)\s")
+_BREAK = Listed("statements.break")
+_CAUSE = Listed("statements.cause")
 _SHORT_WIDE = 5  # characters of what says next to nothing
 _NARROWS = whole_words(
     "statements.narrows"
@@ -176,9 +170,13 @@ def stripped(sentence: str) -> tuple[str, str, set[str]]:
         bare = _LABELLED.sub(" ", bare)
     numbered = _DIGIT.search(bare)  # most have no number
     counted = numbered and _COUNTED.match(bare)
-    if counted and counted[1].split()[-2].casefold() not in _NUMBERED | _BOUNDS:
-        labels.add(counted[1].casefold())
-        bare = bare[counted.end(1) :]
+    if counted:
+        words, behind = wording.words(counted[0]), wording.words(bare[counted.end() :][:12])
+        if not (_NUMBERED | _BOUNDS).intersection(words[-2:-1]) and _UNITS.keys().isdisjoint(
+            behind[:1]
+        ):
+            labels.add(" ".join(words))
+            bare = bare[counted.end() :]
     for found in _NAMED.findall(bare) if numbered else ():
         if found.split()[0].casefold() not in _NUMBERED:
             labels.add(found.casefold())
