@@ -35,9 +35,22 @@ from lamina.text.contradictions import contradictions
 
 DATA = ROOT / "bench" / "data"
 PAIRS = DATA / "contradictions.tsv"
-MORE_PAIRS = ("contradictions_unseen.tsv", "contradictions_fresh.tsv")
+MORE_PAIRS = (
+    "contradictions_unseen.tsv",
+    "contradictions_fresh.tsv",
+    "contradictions_third.tsv",
+    "contradictions_fourth.tsv",
+    "contradictions_fifth.tsv",
+)
 SHOW = "LAMINA_SHOW" in os.environ  # each one that is wrong
-WRITTEN = ("dream_directories.txt", "dream_directories_fresh.txt", "dream_directories_last.txt")
+WRITTEN = (
+    "dream_directories.txt",
+    "dream_directories_fresh.txt",
+    "dream_directories_last.txt",
+    "dream_directories_third.txt",
+    "dream_directories_fourth.txt",
+    "dream_directories_fifth.txt",
+)
 _DATED = re.compile(r"(.{0,40})\((\d{4}-\d\d-\d\d)\)")
 
 
@@ -95,6 +108,7 @@ def pairs(source: Path) -> Iterator[tuple[str, str, str, str]]:
     """What a pair is, its two sentences, and its language where the file says it."""
     for line in source.read_text("utf-8").splitlines():
         kind, one, other, *language = line.split("\t")
+        one, other = (text.replace("\\n", "\n") for text in (one, other))
         yield kind, one, other, *(language or [""])  # type: ignore[misc]
 
 
@@ -117,7 +131,9 @@ def planted(folders: list[Path], source: Path = PAIRS) -> dict[str, Counter[str]
         half = "second half" if _hash(folder.parts[-2] + folder.parts[-1]) % 2 else "first half"
         kinds[frozenset(both)], parts[frozenset(both)] = kind, language or half
         for path, text in zip(both, (one, other), strict=True):
-            content = new_topic(name=text[:40], description=text, type="project", body=text)
+            content = new_topic(
+                name=text[:40], description=text.partition("\n")[0], type="project", body=text
+            )
             stores[folder].append(read_topic(path, content))
             said[path] = text
     told = {

@@ -84,6 +84,10 @@ class MemoryStore(Protocol):
         """What lies among the memories and can't be read as one."""
         ...
 
+    def aside(self) -> Sequence[str]:
+        """Of that what is seen without reading: links, devices, names not in UTF-8."""
+        ...
+
     def stamps(self) -> Mapping[str, Stamp]:
         """Every memory, and the state that it is in."""
         ...

@@ -99,6 +99,9 @@ class InMemoryStore:
     def unreadable(self) -> Sequence[str]:
         return ()
 
+    def aside(self) -> Sequence[str]:
+        return ()
+
     def stamps(self) -> Mapping[str, Stamp]:
         return {one.path: (int(one.mtime * 1e9), one.size, 0) for one in self._all()}
 

@@ -15,6 +15,7 @@ from lamina.config import defaults
 from lamina.memories import Change, Note
 from lamina.memory.audit import look_over
 from lamina.memory.file_store import FileStore
+from lamina.memory.index import with_pointers
 from lamina.memory.repairs import repair
 from lamina.memory.topics import read_topic, topic_of
 
@@ -121,6 +122,57 @@ def test_the_lines_of_one_index_are_repaired_in_one_commit(tmp_path: Path) -> No
         made, adopted = store.history.log()
         assert (made.writer, adopted.writer) == ("user", "outside")
     assert (tmp_path / "MEMORY.md").read_text().startswith("- [search](search.md)")
+
+
+def test_the_lines_of_a_large_index_are_mended_in_one_pass(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    passes: list[int] = []
+
+    def counted(content: bytes, wanted: list[tuple[str, str, str, str]]) -> bytes:
+        passes.append(len(wanted))
+        return with_pointers(content, wanted)
+
+    monkeypatch.setattr("lamina.memory.repairs.with_pointers", counted)
+    for number in range(30):
+        (tmp_path / f"note_{number}.md").write_text(f"Part {number} is written in Go.\n")
+    lines = [f"- [Gone {number}](gone_{number}.md) — was here\n" for number in range(300)]
+    (tmp_path / "MEMORY.md").write_text("".join(lines) + "x" * 24_500 + "\n")
+    with FileStore(tmp_path) as store:
+        steps = [step for step in look_over(store, time.time())[1] if "pointer" in step.action]
+        done = repair(store, steps)
+    failed = [item for item in done if item.failure]
+    assert {item.step.action for item in failed} == {"add_pointer"}
+    assert passes == [30 - len(failed)]
+    assert 24_000 < (tmp_path / "MEMORY.md").stat().st_size <= 25_000
+
+
+def test_only_a_repair_asks_who_wrote_many_files(
+    store: FileStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr("lamina.memory.audit.FEW_TO_ASK", 1)
+    monkeypatch.setattr(store, "by_hand", lambda path: bool(asked.append(path)))
+    steps = look_over(store, time.time(), ask_history=False)[1]
+    assert not asked
+    assert look_over(store, time.time())[1] == steps
+    assert asked
+
+
+def test_what_is_superseded_contradicts_nothing(tmp_path: Path) -> None:
+    (tmp_path / "mail.md").write_text("Outgoing mail leaves through Postmark.\n")
+    (tmp_path / "old_mail.md").write_text("Outgoing mail leaves through Postfix.\n")
+
+    def found() -> list[str]:
+        with FileStore(tmp_path) as store:
+            faults = look_over(store, time.time())[0].faults
+        return [one.kind for one in faults if one.kind in ("contradiction", "stale")]
+
+    assert found() == ["contradiction"]
+    (tmp_path / "old_mail.md").write_text(
+        "Outgoing mail leaves through Postfix.\n\nSuperseded by the [new way](mail.md).\n"
+    )
+    assert found() == ["stale"]
 
 
 def audit(

@@ -8,6 +8,7 @@ import shutil
 import stat
 import time
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -154,6 +155,17 @@ def test_uses_are_counted_and_a_damaged_file_is_begun_anew(tmp_path: Path) -> No
     file.write_text("{torn")
     assert load_uses(file) == {}
     assert count_uses(file, {"a.md": True}, 1.0)["a.md"].count == 1
+
+
+@pytest.mark.parametrize("number", ["99999999999999999999999", "1e300", "-1e300", "-7"])
+@pytest.mark.parametrize("key", ["count", "last", "shown"])
+def test_numbers_beyond_what_counts_hold_are_bounded(tmp_path: Path, key: str, number: str) -> None:
+    file = tmp_path / USES_FILE
+    file.write_text(f'{{"a.md": {{"{key}": {number}}}}}')
+    for use in load_uses(file).values():
+        assert 0 <= use.count <= 10**9
+        assert 0 <= use.shown <= 10**9
+        assert datetime.fromtimestamp(use.last, UTC).year < 2100
 
 
 @pytest.mark.spec("M7")

@@ -33,6 +33,30 @@ def reasons(one: str, other: str) -> list[str]:
         ("The search index is built by hand.", "The search index is built automatically."),
         ("The chat client is built with Qt.", "The chat client is built with React Native."),
         ("Der Nutzer will immer gefragt werden.", "Der Nutzer will nie gefragt werden."),
+        ("Session tokens expire after 30 minutes.", "Session tokens expire after 24 hours."),
+        ("The nightly sync runs every 15 minutes.", "The nightly sync runs every hour."),
+        ("Upload limit: 25 MB per file.", "Upload limit: 100 MB per file."),
+        ("Angefangene Stunden werden aufgerundet.", "Angefangene Stunden werden abgerundet."),
+        ("Le serveur est éteint le week-end.", "Le serveur n'est pas éteint le week-end."),
+        ("Les listes sont envoyées le lundi.", "Les listes sont envoyées le jeudi."),
+        ("Sempre responder em português.", "Nunca responder em português."),
+        (
+            "The full export starts at 01:30 and writes one file per tenant.",
+            "The full export starts at 03:00, and it takes an hour.",
+        ),
+        (
+            "What we agreed upon in the call: old mails are deleted on Mondays.",
+            "Old mails are deleted on Fridays, as the works council wants it.",
+        ),
+        ("デプロイは田中さんが担当する。", "デプロイは鈴木さんが担当する。"),
+        ("管理画面のセッションは30分で切れる。", "管理画面のセッションは2時間で切れる。"),
+        ("상태 관리는 Zustand를 쓴다.", "상태 관리는 Redux를 쓴다."),
+        ("휴가는 3일 전에 신청한다.", "휴가는 7일 전에 신청한다."),
+        (
+            "Take the jumper off, since the watchdog resets the board after 2 seconds.",
+            "The watchdog resets the board after 8 seconds.",
+        ),
+        ("이미지는 S3에 저장한다.", "이미지는 로컬 디스크에 저장한다."),
     ],
 )
 def test_the_same_thing_said_otherwise_is_found_with_its_reason(one: str, other: str) -> None:
@@ -60,6 +84,21 @@ def test_the_same_thing_said_otherwise_is_found_with_its_reason(one: str, other:
         ("Coverage is 81% (was 74%).", "Coverage was 74%."),
         ("Full writeup in docs/a.md.", "Full writeup in docs/b.md."),
         ("Every value is kept in the\nfile that holds it.", "What is not in the\nfile is lost."),
+        ("Session tokens expire after 60 minutes.", "Session tokens expire after 1 hour."),
+        (
+            "Snapshot tests are forbidden, except for emails.",
+            "Snapshot tests are allowed for emails.",
+        ),
+        ("If the tenant is new, invoices go by mail.", "If the tenant is new, ask Ines first."),
+        (
+            "The languages are German, French and Dutch.",
+            "The languages are Polish, Czech and Dutch.",
+        ),
+        ("She prefers calls over mails.", "He prefers mails over calls."),
+        ("Queue `mail` is drained by two hosts.", "Queue `thumbs` is drained by two hosts."),
+        ("The starter plan would cost 19 euros.", "The starter plan costs 15 euros."),
+        ("The team had an outage in March.", "The team had an outage in April."),
+        ("A real demo's\n  362 classes need 9 bits.", "What one would never see in a real demo."),
     ],
 )
 def test_other_things_times_and_scopes_are_no_contradiction(one: str, other: str) -> None:
@@ -132,8 +171,40 @@ def test_more_than_two_files_of_one_form_are_a_series() -> None:
     assert (len(list(contradictions(texts[:2], 2))), list(contradictions(texts, 3))) == (1, [])
 
 
+def told_of(sentences: list[str]) -> list[tuple[str, str]]:
+    texts = [(f"{n}.md", f"{chr(97 + n) * 5}\n{n}.md", text) for n, text in enumerate(sentences)]
+    return [(one, other) for one, other, _ in contradictions(texts, len(texts))]
+
+
+def test_what_many_files_say_in_one_form_each_says_of_its_own_thing() -> None:
+    one, other = "Production deploys need an approval.", "Production deploys need no approval."
+    assert told_of([one, other]) == [("0.md", "1.md")]
+    assert told_of([f"{text} It has {n} parts." for n in range(2) for text in (one, other)]) == []
+    assert told_of([f"Nightly builds run for {n} minutes." for n in (10, 20, 30)]) == []
+
+
+def test_files_of_a_series_quarrel_over_nothing_else_that_they_say() -> None:
+    hosts = [
+        f"Nightly backups run for {n} minutes.\n\n{more}"
+        for n, more in ((5, "Reboots need a ticket."), (6, ""), (7, "Reboots need no ticket."))
+    ]
+    assert told_of(hosts) == []
+
+
+def test_two_texts_that_part_at_several_places_speak_of_two_things() -> None:
+    upgrades = "Security upgrades are done on {}."
+    both = f"{upgrades} Nightly snapshots are kept for {{}} days."
+    assert len(told_of([upgrades.format("Monday"), upgrades.format("Thursday")])) == 1
+    assert told_of([both.format("Monday", 14), both.format("Thursday", 7)]) == []
+
+
+def test_of_copies_one_speaks_for_all() -> None:
+    one, other = "The full export starts at 01:30.", "The full export starts at 03:00."
+    assert told_of([one] * 5 + [other] * 5) == [("0.md", "5.md")]
+
+
 @pytest.mark.parametrize(
-    "row", ["端口{}由值班组在北京机房的服务器上使用。", "The velocity was {} points."]
+    "row", ["端口{}由值班组在北京机房的服务器上使用。", "The velocity is over {} points."]
 )
 def test_rows_of_a_long_table_are_not_held_against_each_other(
     row: str, monkeypatch: pytest.MonkeyPatch
@@ -146,11 +217,11 @@ def test_rows_of_a_long_table_are_not_held_against_each_other(
 
     monkeypatch.setattr("lamina.text.contradictions.parting", counted)
     monkeypatch.setattr("lamina.text.contradictions._quarrel", counted)
-    for rows, none in ((20, False), (400, True)):
+    for rows in (20, 400):
         compared.clear()
         texts = [(f"{n}.md", f"{n}\n{n}.md", row.format(8000 + n)) for n in range(rows)]
         assert not list(contradictions(texts, rows))
-        assert (not compared) is none
+        assert len(compared) > rows if rows == 20 else len(compared) <= rows
 
 
 def test_a_long_word_is_looked_through_in_linear_time() -> None:

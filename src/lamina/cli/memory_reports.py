@@ -139,7 +139,8 @@ def audit(args: argparse.Namespace, store: MemoryStore, config: Config) -> int:
     """0: nothing is wrong, or all of it was repaired; 1: something is left for a person to look at."""
     from lamina.memory import repair
 
-    look = auditor(store, config)
+    exact = args.fix or args.json  # the count below need not be
+    look = auditor(store, config, ask_history=exact)
     found, steps = look()
     done: Sequence[Repaired] = ()
     if args.fix and steps:
@@ -154,7 +155,9 @@ def audit(args: argparse.Namespace, store: MemoryStore, config: Config) -> int:
     return 1 if found.faults else 0
 
 
-def auditor(store: MemoryStore, config: Config) -> Callable[[], tuple[Audit, Sequence[Step]]]:
+def auditor(
+    store: MemoryStore, config: Config, *, ask_history: bool = True
+) -> Callable[[], tuple[Audit, Sequence[Step]]]:
     """Looks the memories over: what is wrong, and what can be repaired without a reader."""
     from lamina.memory import look_over
     from lamina.recall.memory_index import USES_FILE, load_uses
@@ -167,12 +170,15 @@ def auditor(store: MemoryStore, config: Config) -> Callable[[], tuple[Audit, Seq
         with_index=config.bool("memory.index"),
         last_used={path: use.last for path, use in uses.items()},
         exists=lambda name: (config.project / name).exists(),
+        ask_history=ask_history,
     )
 
 
 def _show_audit(
     args: argparse.Namespace, found: Audit, steps: Sequence[Step], done: Sequence[Repaired]
 ) -> None:
+    from lamina.memory import FEW_TO_ASK
+
     for item in done:
         what = f"{item.step.action.replace('_', ' ')} {harmless(item.step.path)}"
         if item.failure:
@@ -193,7 +199,9 @@ def _show_audit(
             args, "Change a secret where it is used; then run `lamina memory forget FILE --purge`."
         )
     if steps and not args.fix:
-        would = f"`lamina memory audit --fix` would make {plural(len(steps), 'repair')}"
+        deletes = sum(step.action == "delete" for step in steps)
+        most = "at most " if deletes > FEW_TO_ASK else ""  # it keeps what a person wrote
+        would = f"`lamina memory audit --fix` would make {most}{plural(len(steps), 'repair')}"
         hint(args, f"{would}; a ? marks what is for you to judge.")
 
 

@@ -13,7 +13,7 @@ TYPE_CHECKING = False  # as in typing, whose import alone costs time
 if TYPE_CHECKING:
     from typing import Any
 
-    from lamina.memory.audit import Audit, Step, contradicting, look_over, missing_files
+    from lamina.memory.audit import FEW_TO_ASK, Audit, Step, contradicting, look_over, missing_files
     from lamina.memory.commits import (
         blame,
         diff_text,
@@ -101,7 +101,7 @@ if TYPE_CHECKING:
 
 # The same names for `__getattr__`, by the module that they come from.
 _NAMES = {
-    "audit": "Audit Step contradicting look_over missing_files",
+    "audit": "FEW_TO_ASK Audit Step contradicting look_over missing_files",
     "commits": "blame diff_text earlier_name rests_on_user teammate_of users_word written_at",
     "drafts": "file_in_their_words in_their_words leaks_in note_of proposal_of proposed safe_path "
     "without_secrets",

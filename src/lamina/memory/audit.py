@@ -19,7 +19,7 @@ from itertools import count
 from typing import Any, Literal, NamedTuple, cast, get_args
 
 from lamina.errors import MemoryStoreError
-from lamina.memories import MEMORY_TYPES, Memory
+from lamina.memories import MEMORY_TYPES, Memory, Stamp
 from lamina.memory.drafts import Leak, leaks_in
 from lamina.memory.index import (
     ADVISED_LINE,
@@ -52,10 +52,12 @@ def look_over(
     with_index: bool = True,
     last_used: Mapping[str, float] | None = None,
     exists: Callable[[str], bool] | None = None,
+    ask_history: bool = True,
 ) -> tuple[Audit, Sequence[Step]]:
-    """What is wrong, and what can be repaired without a reader. `last_used` says when a memory was last
-    of use, and `exists` whether the project has a file."""
-    heard, texts = _heard_in(store)
+    """What is wrong, and what can be repaired without a reader; if the history isn't asked, and there is much
+    to delete, what could be if no person wrote it. `last_used`: when a memory was of use; `exists`: is a file there?"""
+    stamps = store.stamps()
+    heard, texts = _heard_in(store, stamps)
     memories = [one.memory for one in heard]
     indexes = [store.content(path, INDEX_READ + 1) or b"" for path in (INDEX, f"team/{INDEX}")]
     # Of one that is far too large only that is said: its lines are not what is wrong with it.
@@ -70,18 +72,22 @@ def look_over(
         with_index=with_index and whole,
         texts=texts,
         secret_rules=store.secret_rules,
-        others=[*store.unreadable(), *store.stamps().keys() - {one.path for one in memories}],
+        others=[*store.aside(), *stamps.keys() - {one.path for one in memories}],
     )
-    return found, plan_fixes(memories, found, store.by_hand)
+    steps = plan_fixes(memories, found)
+    ask = ask_history or sum(step.action == "delete" for step in steps) <= FEW_TO_ASK
+    return found, plan_fixes(memories, found, store.by_hand) if ask else steps
 
 
-def _heard_in(store: MemoryStore) -> tuple[list[_Heard], dict[str, str]]:
+def _heard_in(
+    store: MemoryStore, stamps: Mapping[str, Stamp]
+) -> tuple[list[_Heard], dict[str, str]]:
     """All memories, newest first, and the files that hold a secret, as they are: all files at once may
     be more than there is room for. Of copies one is taken apart."""
     heard: list[_Heard] = []
     texts: dict[str, str] = {}
     known: dict[bytes, tuple[_Heard, str]] = {}
-    stamps, rules = store.stamps(), store.secret_rules
+    rules = store.secret_rules
     hear = _Ear(len(stamps))
     for path in sorted(stamps, key=lambda path: (-stamps[path][0], path.rpartition("/")[::2])):
         with suppress(MemoryStoreError):  # can't be read, perhaps only now
@@ -147,6 +153,7 @@ FaultKind = Literal[
 ]
 KINDS: tuple[FaultKind, ...] = get_args(FaultKind)
 
+FEW_TO_ASK = 50  # files about which the history is asked in any case
 _ALIKE = 0.72  # as the gate judges near-duplicates
 _SHOWN_LINES, _SHOWN_BYTES = 200, 4_096  # what recall shows of a memory
 _OLD = 180  # days
@@ -214,12 +221,13 @@ def _audit(
     decoded = {path: one.decode("utf-8", "replace") for path, one in indexes.items()}
     texts = {**(texts or {}), **decoded}
     resolve = resolver([*(memory.path for memory in memories), *others])
+    later = _superseded(heard, resolve)
     faults = [
         *_secrets(texts, secret_rules),
         *(Fault("junk", one.memory.path, *one.junk) for one in heard if one.junk),
         *_duplicates(heard, {path for path, _ in _listed(index, team_index)}),
-        *_contradictions(heard),
-        *_stale(heard, now, last_used or {}, cache(exists) if exists else None, resolve),
+        *_contradictions(one for one in heard if one.memory.path not in later),
+        *_stale(heard, now, last_used or {}, cache(exists) if exists else None, later),
         *(_dangling(memories, index, team_index, resolve) if with_index else ()),
         *_dead_links(heard, resolve),
         *_oversized(heard, index, team_index),
@@ -353,11 +361,10 @@ def _stale(
     now: float,
     last_used: Mapping[str, float],
     exists: Callable[[str], bool] | None,
-    resolve: Resolve,
+    later: Mapping[str, str],
 ) -> Iterator[Fault]:
     """What drifted from the code, what another memory took the place of, and what is both old and not
     used. Age alone says nothing: of a store whose use nobody counts no memory is old."""
-    later = _superseded(heard, resolve)
     for one in heard:
         memory, missing = one.memory, _missing(one.files, exists) if exists else []
         if missing:
@@ -422,12 +429,9 @@ def _dangling(
     for prefix, content in (*([("team/", team_index)] if team_index else ()), ("", index)):
         here = [p.removeprefix(prefix) for p in paths if index_of(p) == f"{prefix}MEMORY.md"]
         named = files_named(content, here)
-        if (
-            prefix
-        ):  # a folder of that name need not be a team's: the index beside it may point there
-            named |= {
-                p.removeprefix(prefix) for p in files_named(index, [*map(prefix.__add__, here)])
-            }
+        if prefix:  # a folder of that name need not be a team's: the index beside may point there
+            pointed = files_named(index, [*map(prefix.__add__, here)])
+            named |= {path.removeprefix(prefix) for path in pointed}
         for path in here:
             if path not in named and path.casefold() != "readme.md":
                 yield Fault("dangling", prefix + path, f"{prefix}MEMORY.md does not point to it")
@@ -457,12 +461,8 @@ def _oversized(heard: Iterable[_Heard], index: bytes, team_index: bytes) -> Iter
             has = _size(len(lines), len(content))
             reason = f"{has}: only {LOADED_LINES} and {LOADED_BYTES:,} are loaded"
             yield Fault("oversized", path, reason)
-        long = [
-            n
-            for n, line in enumerate(lines, 1)
-            if len(line.decode("utf-8", "replace")) > ADVISED_LINE
-        ]
-        if long:
+        told = [line.decode("utf-8", "replace") for line in lines]
+        if long := [n for n, line in enumerate(told, 1) if len(line) > ADVISED_LINE]:
             reason = f"more than {ADVISED_LINE} characters in {_which(long)}"
             yield Fault("oversized", path, reason)
 

@@ -76,6 +76,9 @@ class FileStore(JournalledFiles):
     def unreadable(self) -> Sequence[str]:
         return self.scan().unreadable
 
+    def aside(self) -> Sequence[str]:
+        return self.scanner.aside()
+
     # ---- the gate
 
     @property

@@ -9,7 +9,7 @@ from lamina.errors import LaminaError, MemoryStoreError
 from lamina.memory import index
 from lamina.memory.audit import Step
 from lamina.memory.drafts import for_index
-from lamina.memory.index import index_of, with_pointer, without_pointer
+from lamina.memory.index import index_of, with_pointers, without_pointer
 from lamina.memory.topics import edit_topic, memory_type
 from lamina.ports import MemoryStore
 
@@ -50,18 +50,35 @@ def _carry_out(store: MemoryStore, step: Step) -> None:
 
 
 def _repair_lines(store: MemoryStore, name: str, steps: Sequence[Step]) -> dict[Step, str]:
-    done: dict[Step, str] = {}
+    """All of one index in one pass over it, as there may be thousands."""
     before = store.content(name)
-    after = before or b""
+    drops = [step for step in steps if step.action == "drop_pointer"]
+    after = without_pointer(before or b"", *(index.link_of(step.path) for step in drops))
+    done = dict.fromkeys(drops, "")
+    new: list[tuple[str, str, str, str]] = []
+    end = 2 if b"\r\n" in after else 1
+    lines = after.count(b"\n") + (after[-1:] not in (b"", b"\n"))
+    size = len(after) + end * (after[-1:] not in (b"", b"\n"))
     for step in steps:
+        if step in done:
+            continue
         try:
-            after, done[step] = _with_line(store, name, after, step), ""
+            if lines >= index.LOADED_LINES:
+                raise MemoryStoreError(_full(name))
+            pointer = _pointer(store, step)
+            larger = size + len(index.pointer_line(*pointer[:3]).encode()) + end
+            if larger > index.LOADED_BYTES:
+                raise MemoryStoreError(_full(name))
         except LaminaError as error:
             done[step] = str(error)
+            continue
+        new.append(pointer)
+        lines, size, done[step] = lines + 1, larger, ""
     mended = [step for step in steps if not done[step]]
     if mended:
         more = f", and {len(mended) - 1} more" if mended[1:] else ""
         reason = f"audit: {mended[0].reason}{more}"
+        after = with_pointers(after, new)
         try:
             store.write_file(name, after, writer="user", base=before, reason=reason, subject=reason)
         except LaminaError as error:
@@ -69,14 +86,12 @@ def _repair_lines(store: MemoryStore, name: str, steps: Sequence[Step]) -> dict[
     return done
 
 
-def _with_line(store: MemoryStore, name: str, content: bytes, step: Step) -> bytes:
-    """The index with one line more or less."""
+def _full(name: str) -> str:
+    return f"{name} is full: a new line would hide another one"
+
+
+def _pointer(store: MemoryStore, step: Step) -> tuple[str, str, str, str]:
     link = index.link_of(step.path)
-    if step.action == "drop_pointer":
-        return without_pointer(content, link)
     memory = for_index(store.read(step.path), store.secret_rules)
     title, hook = index.told_of(link, memory.name, memory.description, quoted=memory.quoted)
-    after = with_pointer(content, link, title, hook, section=memory.type or "")
-    if index.load_index(after).warning:
-        raise MemoryStoreError(f"{name} is full: a new line would hide another one")
-    return after
+    return link, title, hook, memory.type or ""

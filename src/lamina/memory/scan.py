@@ -185,6 +185,10 @@ class Scanner:
             numbers += folder.keys
         return Stamps(names, numbers)
 
+    def aside(self) -> list[str]:
+        """Paths of what is there and can be no memory, without a look at the index."""
+        return self._walk(refresh=False)[1]
+
     def _walk(self, *, refresh: bool) -> tuple[list[_Folder], list[str]]:
         folders: list[_Folder] = []
         unreadable: list[str] = []

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
 INDEX_FILE = "recall.index"
 USES_FILE = "recall-uses.json"
+_MOST_USES, _LAST_DAY = 1_000_000_000, 4e9  # answers, and a day of the year 2096
 MEANINGS_FILE = "recall.meanings"
 MEANING_SECONDS = 2.0  # for a search that somebody waits for
 MOST_AT_ONCE = 500  # memories that are looked over within the turn; more go to a thread
@@ -317,13 +318,22 @@ class UseCount:
 
 
 def load_uses(path: Path) -> dict[str, UseCount]:
-    """What is known by memory path; {} where there is nothing that can be read."""
+    """What is known by memory path; {} where there is nothing that can be read. A number beyond what
+    counts or a calendar hold is taken as their last: the file may have been written by hand."""
     import msgspec
 
     try:
-        return msgspec.json.decode(path.read_bytes(), type=dict[str, UseCount])
+        known = msgspec.json.decode(path.read_bytes(), type=dict[str, UseCount])
     except (OSError, msgspec.DecodeError, msgspec.ValidationError):
         return {}
+    return {
+        name: UseCount(
+            max(0, min(use.count, _MOST_USES)),
+            max(0.0, min(use.last, _LAST_DAY)),
+            max(0, min(use.shown, _MOST_USES)),
+        )
+        for name, use in known.items()
+    }
 
 
 def count_uses(path: Path, used: Mapping[str, bool], now: float) -> dict[str, UseCount]:

@@ -359,6 +359,7 @@ def _only_names(title: str, body: str) -> bool:
 _NAMED_FILE = re.compile(r"`([\w.-]+(?:/[\w.-]+)+\.\w+)`")
 _SUPERSEDES = re.compile(r"(?i)\b(?:supersedes|replaces|ersetzt)\W+(?!durch|\W)")
 _SUPERSEDED, _FILE = Listed("audit.superseded_by"), re.compile(r"[\w./-]*\w")
+_SOON_LINKED = re.compile(r"(?:[\w*_:-]+ ){0,4}[*_]*\[{1,2}")
 _ANYWHERE, _TO_COME = Listed("audit.anywhere"), Listed("audit.to_come")
 
 
@@ -393,8 +394,10 @@ def _named_at(text: str, at: int) -> str:
     target = line.partition("](")[2].partition(")")[0].strip(" <") if "[" in before else ""
     if target:
         return target.partition(" ")[0].partition("#")[0].removeprefix("./").rstrip(">")
+    if "[" not in before and (link := _SOON_LINKED.match(line)):  # "by the [new one](new.md)"
+        return _named_at(text, at + link.end())
     found = _FILE.match(line)
-    return found[0] if found else ""
+    return found[0].strip("_") if found else ""
 
 
 _REPLACING = ("supersede", "replace", "ersetzt", "remplac", "substituíd")

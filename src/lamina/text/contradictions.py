@@ -5,23 +5,28 @@ from __future__ import annotations
 import re
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache, lru_cache, partial
-from itertools import chain, combinations, islice, takewhile
+from itertools import accumulate, chain, filterfalse, islice, product, takewhile
 
 from lamina.text import wording
-from lamina.text.pairs import alike_pairs, one_apart
+from lamina.text.pairs import alike_pairs, one_apart, pairs_among
 from lamina.text.statements import (
     COMPARED,
-    KEYED,
+    EXCEPTS,
     OPPOSITES,
+    PERSONS,
     POLES,
     SCOPES,
     TELLING,
+    TIMES,
+    UNREAL,
     WORN,
     Said,
-    about_of,
-    plain_words,
+    clauses_of,
+    matter_of,
+    measured,
+    opening_apart,
     sentences_of,
     stripped,
     taken_apart,
@@ -38,9 +43,10 @@ _PLACES = SCOPES - {"test", "tests", "testing", "ci"}  # those are what a file i
 _SERIES = 2  # titles of one form need not be of a series
 _MOST_SENTENCES = 60  # of one memory
 _MOST_OF_ALL = 60_000  # sentences that are held against each other
-_ROWS = (
-    300  # sentences that differ in numbers alone: what five whole tables have; more are of a series
-)
+_ROWS = 300  # sentences that differ in numbers alone: more are of a series
+_CROWD = 24  # sentences of one form that are all held against each other
+_FEW = 3  # memories: more that say something in one form are of a series
+_PART = 6  # of the sentences of a text, in two of a series
 _NUMBER = re.compile(r"\d+")
 _TOKEN = re.compile(r"[^\s,;.!?()]+(?:\.[^\s,;.!?()]+)*")
 _REFUSED = re.compile(
@@ -75,58 +81,129 @@ def told_sentences(text: str, many: int) -> Sequence[str]:
 def quarrels(told: Iterable[tuple[str, str, Sequence[str]]]) -> Iterator[tuple[str, str, str]]:
     """The same of memories whose sentences are known."""
     heads: list[tuple[str, str]] = []
+    texts: dict[Sequence[str], None] = {}
     spoken: dict[str, list[tuple[int, int]]] = {}  # the same sentence may stand in many memories
+    clauses: dict[str, Sequence[str]] = {}
     place = 0
-    for number, (path, head, sentences) in enumerate(told):
-        heads.append((path, head))
+    titles: list[str] = []
+    for path, head, sentences in told:
+        titles.append(head.partition("\n")[0])
+        if sentences in texts:  # of copies the first speaks for all
+            continue
         for sentence in sentences:
-            spoken.setdefault(sentence, []).append((place, number))
+            if sentence not in clauses:
+                clauses[sentence] = (sentence, *clauses_of(sentence))
+            for said in clauses[sentence]:
+                spoken.setdefault(said, []).append((place, len(heads)))
             place += 1
-    members = cache(partial(_members, heads))
-    found: defaultdict[tuple[int, int], dict[str, bool]] = defaultdict(dict)
-    for _, _, first, second, reason, sure in sorted(_quarrels(heads, spoken)):
-        found[first, second][reason] = sure
+        heads.append((path, head))
+        texts[sentences] = None
+    del clauses
+    said_by = [*texts]
+    members = cache(partial(_members, titles))
+    found: defaultdict[tuple[int, int], dict[str, tuple[str, bool]]] = defaultdict(dict)
+    for _, _, first, second, reason, quoted, sure in sorted(_quarrels(heads, spoken)):
+        found[first, second].setdefault(reason, (quoted, sure))
     seen: set[tuple[str, str]] = set()
     for (first, second), reasons in found.items():
         pair = (heads[first][0], heads[second][0])
         form = _form(heads[first][1], heads[second][1])
         # They are of two things if more than one differs in them, if a sentence doesn't say by itself of
         # what it speaks, or if there are more than two of the form.
-        alone = len(reasons) == 1 and all(reasons.values())
-        if pair not in seen and (not form or (alone and members(form) <= _SERIES)):
+        alone = len(reasons) == 1 and all(sure for _, sure in reasons.values())
+        if pair in seen or (form and not (alone and members(form) <= _SERIES)):
+            continue
+        if not _parallel(said_by[first], said_by[second]):
             seen.add(pair)
-            yield *pair, next(iter(reasons))
+            reason, (quoted, _) = next(iter(reasons.items()))
+            yield *pair, f"{reason} {quoted}"
 
 
 def _quarrels(
-    heads: Sequence[tuple[str, str]], spoken: Mapping[str, list[tuple[int, int]]]
-) -> Iterator[tuple[int, int, int, int, str, bool]]:
-    """Places of two sentences, the later first, the memories that they stand in, the reason, and whether
-    it is clear from the sentences alone of what they speak."""
-    for one, other, reason, sure in chain(_of_words(spoken), _unspaced(spoken)):
-        for place, number in spoken[one]:
-            for there, another in spoken[other]:
-                (a, x, left), (b, y, right) = (place, number, one), (there, another, other)
-                if a > b:
-                    (a, x, left), (b, y, right) = (b, y, right), (a, x, left)
-                (path, head), (other_path, another_head) = heads[x], heads[y]
-                if path == other_path or not (sure or _related(head, another_head)):
-                    continue
-                if _of_two_things(head, another_head, left, right):
-                    continue
-                titles = map(_words_of_title, (head, another_head))
-                clear = sure or _titled_by(titles, (left, right))
-                if told := reason if left is one else _reason(left, right):
-                    yield b, a, x, y, f"{told} (“{_short(left)}” / “{_short(right)}”)", clear
+    heads: Sequence[tuple[str, str]], spoken: Mapping[str, Sequence[tuple[int, int]]]
+) -> Iterator[tuple[int, int, int, int, str, str, bool]]:
+    """Places of two sentences, the later first, the memories that they stand in, the reason, the sentences,
+    and whether it is clear from them alone of what they speak."""
+    found = [*chain(_of_words(spoken), _unspaced(spoken))]
+    crowded, kin = _crowds(found, spoken)
+    for one, other, reason, sure in found:
+        if one in crowded:
+            continue
+        for (place, number), (there, another) in product(spoken[one], spoken[other]):
+            (a, x, left), (b, y, right) = (place, number, one), (there, another, other)
+            if a > b:
+                (a, x, left), (b, y, right) = (b, y, right), (a, x, left)
+            (path, head), (other_path, another_head) = heads[x], heads[y]
+            if path == other_path or not kin[x].isdisjoint(kin[y]):
+                continue
+            if not (sure or _related(head, another_head)):
+                continue
+            if _of_two_things(head, another_head, left, right):
+                continue
+            titles = map(_words_of_title, (head, another_head))
+            clear = sure or _titled_by(titles, (left, right))
+            if told := reason if left is one else _reason(left, right):
+                yield b, a, x, y, told, f"(“{_short(left)}” / “{_short(right)}”)", clear
+
+
+def _crowds(
+    found: Iterable[tuple[str, str, str, bool]], spoken: Mapping[str, Sequence[tuple[int, int]]]
+) -> tuple[Collection[str], Mapping[int, set[int]]]:
+    """Sentences of one form that too many memories hold to quarrel: each says it of its own host, customer
+    or day. And by memory the forms that it shares so: those of one form are of a series in all that they say."""
+    groups: dict[str, list[str]] = {}
+    for one, other, _, _ in found:
+        less, more = sorted(
+            (groups.setdefault(one, [one]), groups.setdefault(other, [other])), key=len
+        )
+        if less is not more:
+            more += less
+            groups |= dict.fromkeys(less, more)
+    crowded: set[str] = set()
+    kin: defaultdict[int, set[int]] = defaultdict(set)
+    for form, group in {id(group): group for group in groups.values()}.items():
+        numbers = {number for one in group for _, number in spoken[one]}
+        if len(numbers) > _FEW or len(numbers) == len(group) == _FEW:
+            crowded.update(group)
+            for number in numbers:
+                kin[number].add(form)
+    return crowded, kin
+
+
+def _parallel(one: Sequence[str], other: Sequence[str]) -> bool:
+    """Do two texts say several things in the same form, and each otherwise? So do two of a series, each
+    of its own customer, host or day."""
+    mine, theirs = (
+        [*map(_matter, {*text} - {*beside})] for text, beside in ((one, other), (other, one))
+    )
+    met: list[Collection[str]] = []
+    for matter in mine:
+        if any(_alike(matter, another) for another in theirs) and not any(
+            _alike(matter, before) for before in met
+        ):
+            met.append(matter)
+    return len(met) >= max(2, min(len(mine), len(theirs)) // _PART)
+
+
+@lru_cache(maxsize=4096)
+def _matter(sentence: str) -> frozenset[str]:
+    wide = is_wide(sentence)
+    return frozenset(pairs_of(sentence) if wide else matter_of(stripped(sentence)[1]))
+
+
+def _alike(one: Collection[str], other: Collection[str]) -> bool:
+    shared = len({*one}.intersection(other))
+    return shared > 1 and 2 * shared > _ALIKE * (len(one) + len(other))
 
 
 def _of_words(spoken: Iterable[str]) -> Iterator[tuple[str, str, str, bool]]:
     """Pairs of sentences that quarrel, in what, and whether it is clear from them alone of what they speak."""
-    sentences = _no_rows(one for one in spoken if not KEYED.match(one) and not is_wide(one))
-    about = [about_of(plain_words(stripped(one)[1])) for one in sentences]
+    sentences = [one for one in spoken if not is_wide(one)]
+    about = [(*matter_of(bare), *labels) for _, bare, labels in map(stripped, sentences)]
     poles = wording.stems_of(POLES)
     # They part at a word, at an opposite, or at both; or at a name, which may have several words.
-    for first, second in {*one_apart(about, _ALIKE, poles), *_beside_names(sentences, about)}:
+    pairs = one_apart(about, _ALIKE, poles, crowd=_CROWD)
+    for first, second in sorted({*pairs, *_beside_names(sentences, about)}):
         one, other = _taken_apart(sentences[first]), _taken_apart(sentences[second])
         if reason := _quarrel(one, other):
             yield one.text, other.text, reason, _clearly_about_the_same(one, other)
@@ -144,22 +221,44 @@ def _beside_names(
     sentences: Sequence[str], about: Sequence[Collection[str]]
 ) -> Iterator[tuple[int, int]]:
     """Places of those that are the same but for a name (`_other_name`), as they are found without it."""
-    framed: defaultdict[int, list[int]] = defaultdict(list)
+    once: dict[int, int] = {}
+    more: dict[int, list[int]] = {}
     for place, sentence in enumerate(sentences):
-        words = _TOKEN.findall(sentence)
-        folded = [word.casefold() for word in words]
-        for start in range(1, len(words)):
-            for end in range(start + 1, 1 + min(start + _LONGEST_NAME, len(words))):
-                if not _may_name(words[start:end], folded[:start], alone=end == start + 1):
-                    break
-                framed[hash((*folded[:start], None, *folded[end:]))].append(place)
-    for places in framed.values():
-        for first, second in combinations(sorted({*places}), 2):
+        for frame in _frames(_TOKEN.findall(sentence)):
+            first = once.setdefault(frame, place)
+            if first != place:
+                more.setdefault(frame, [first]).append(place)
+    del once
+    for places in more.values():
+        for first, second in pairs_among(sorted({*places}), _CROWD):
             mine, theirs = {*about[first]}, {*about[second]}
             shared = len(mine & theirs)
             alone = max(len(mine), len(theirs)) - shared
             if alone <= _MOST_APART and shared >= _ALIKE * len(mine | theirs):
                 yield first, second
+
+
+def _frames(words: Sequence[str]) -> Iterator[int]:
+    """What is before and behind each name that there may be (`_may_name`), as a number."""
+    folded = [word.casefold() for word in words]
+    if TELLING.isdisjoint(folded):
+        return
+    ahead = [*accumulate(folded, lambda sum_, word: hash((sum_, word)), initial=0)]
+    behind = [*accumulate(reversed(folded), lambda sum_, word: hash((sum_, word)), initial=0)][::-1]
+    told = tells = False
+    for start, word in enumerate(folded):
+        for end in range(start + 1, 1 + min(start + _LONGEST_NAME, len(words))) if told else ():
+            named = _is_named(words[end - 1])
+            if named or (tells and end == start + 1):
+                yield hash((ahead[start], behind[end]))
+            if not named:
+                break
+        told = told or word in TELLING
+        tells = word in TELLING or (tells and word in _ARTICLES)
+
+
+def _is_named(word: str) -> bool:
+    return word[:1] in "`\"'" or word[:1].isupper() or not word.isalpha()
 
 
 def _unspaced(spoken: Iterable[str]) -> Iterator[tuple[str, str, str, bool]]:
@@ -183,9 +282,14 @@ def _of_two_things(head: str, another: str, *sentences: str) -> bool:
     titles = [_words_of_title(one) for one in (head, another)]
     for narrows in (_PLACES.__contains__, _is_number):
         mine, theirs = ([*filter(narrows, title)] for title in titles)
-        if mine and theirs and mine != theirs:
+        if mine and theirs and mine != theirs and _of_one_form(titles, narrows):
             return not _titled_by(titles, sentences)
     return False
+
+
+def _of_one_form(titles: Iterable[Sequence[str]], narrows: Callable[[str], bool]) -> bool:
+    one, other = (wording.stems_of(filterfalse(narrows, title)) for title in titles)
+    return not one.isdisjoint(other) or not (one and other)
 
 
 def _titled_by(titles: Iterable[Sequence[str]], sentences: Iterable[str]) -> bool:
@@ -202,12 +306,11 @@ def _form(head: str, another: str) -> tuple[str, ...]:
     return form if 2 <= len(one) == len(other) and form.count("") == 1 else ()
 
 
-def _members(heads: Iterable[tuple[str, str]], form: tuple[str, ...]) -> int:
+def _members(titles: Iterable[str], form: tuple[str, ...]) -> int:
     """How many different titles are of a form."""
-    titles = {tuple(_words_of_title(head)) for _, head in heads}
     return sum(
         len(title) == len(form) and all(a in ("", b) for a, b in zip(form, title, strict=True))
-        for title in titles
+        for title in {tuple(_words_of_title(one)) for one in titles}
     )
 
 
@@ -246,10 +349,23 @@ def _title(head: str) -> frozenset[str]:
 def _clearly_about_the_same(one: Said, other: Said) -> bool:
     """A few words in common are about the same thing only where the files are, too."""
     mine, theirs = _apart(one, other)
-    enough = _ENOUGH if mine or theirs else _ENOUGH - 1
+    opposites = len(mine) == len(theirs) == 1 and opening_apart(*mine, *theirs)
+    alike = opposites or not (mine or theirs)
+    enough = _ENOUGH - alike - (one.generic and other.generic)
+    if one.keyed or other.keyed:
+        return False
     named = [values_of(said.text).get("place", frozenset[str]()) for said in (one, other)]
     shared = len({*one.about} & {*other.about}) + 2 * len(one.labels & other.labels)
-    return shared + len(named[0] & named[1]) >= enough
+    return shared + len(named[0] & named[1]) + _measure_alike(one, other) >= enough
+
+
+def _measure_alike(one: Said, other: Said) -> bool:
+    """Do both give one measure of something? That says of it as much as a word does."""
+    units = [
+        [measured(value)[0] for value in values_of(said.text).get("number", ())]
+        for said in (one, other)
+    ]
+    return len(units[0]) == 1 and units[0][0] != "" and units[0] == units[1]
 
 
 def _apart(one: Said, other: Said) -> tuple[set[str], set[str]]:
@@ -260,14 +376,20 @@ def _apart(one: Said, other: Said) -> tuple[set[str], set[str]]:
 
 def _quarrel(one: Said, other: Said) -> str:
     """ "" or in what two sentences differ, if they are about the same thing."""
-    if one.where != other.where or one.labels != other.labels or one.keyed or other.keyed:
+    if one.labels != other.labels or one.where & UNREAL or _elsewhere(one, other):
         return ""
     mine, theirs = _apart(one, other)
     shared, apart = len({*one.about}.intersection(other.about)), len(mine) + len(theirs)
+    if (one.keyed or other.keyed) and shared + _measure_alike(one, other) < _ENOUGH - 1:
+        return ""  # "Port: 8080"
     rules = one.rule and other.rule and not apart
     if shared < (1 if rules else 2):
         return ""
     same = one.no == other.no and one.poles == other.poles
+    if same and len(mine) == len(theirs) == 1 and opening_apart(*mine, *theirs):
+        return (
+            f"{min(mine)} / {min(theirs)}" if values_of(one.text) == values_of(other.text) else ""
+        )
     if same and apart:  # before the values, which take long to find
         name = _other_name(one.text, other.text)
         return name if name and values_of(one.text) == values_of(other.text) else ""
@@ -276,8 +398,21 @@ def _quarrel(one: Said, other: Said) -> str:
     values, others = values_of(one.text), values_of(other.text)
     if values == others:
         return _turned(one, other, apart, shared)
-    tells = one.tells and other.tells
-    return _other_value(values, others, measures=not tells) if same else ""
+    return _other_value(one, other, values, others) if same else ""
+
+
+def _elsewhere(one: Said, other: Said) -> bool:
+    """Is one so of somebody else, somewhere else, or some other time? A time that stands first may stand
+    last in the other."""
+    openings = {one.opening, other.opening}
+    if len(openings) == 2 and openings <= PERSONS:  # "He prefers …", "She prefers …"
+        return True
+    if (EXCEPTS.search(one.text) is None) != (EXCEPTS.search(other.text) is None):
+        return True
+    where = one.where ^ other.where
+    return bool(where) and not where <= TIMES.intersection(
+        wording.words(one.text), wording.words(other.text)
+    )
 
 
 def _turned(one: Said, other: Said, apart: int, shared: int) -> str:
@@ -298,18 +433,32 @@ def _turned(one: Said, other: Said, apart: int, shared: int) -> str:
 
 
 def _other_value(
-    one: Mapping[str, frozenset[str]], other: Mapping[str, frozenset[str]], *, measures: bool
+    one: Said,
+    other: Said,
+    values: Mapping[str, frozenset[str]],
+    others: Mapping[str, frozenset[str]],
 ) -> str:
-    """The single value in which they differ; `measures`: a number with its unit only."""
-    differing = [kind for kind in one if one[kind] != other.get(kind)]
-    if len(differing) != 1 or one.keys() != other.keys():
+    """The single value in which they differ; where no verb or preposition tells of what, a measure only."""
+    differing = [kind for kind in values if values[kind] != others.get(kind)]
+    if len(differing) != 1 or values.keys() != others.keys():
         return ""
-    left, right = one[differing[0]] - other[differing[0]], other[differing[0]] - one[differing[0]]
-    alone = len(left) == len(right) == 1
-    units = {value.partition(" ")[2] for value in (*left, *right)}
-    if not alone or (differing[0] == "number" and len(units) > 1) or (measures and "" in units):
+    kind = differing[0]
+    left, right = values[kind] - others[kind], others[kind] - values[kind]
+    if len(left) != 1 or len(right) != 1:
         return ""
-    return f"{min(left)} / {min(right)}"
+    mine, theirs = min(left), min(right)
+    if kind == "number":
+        (unit, much), (another, many) = measured(mine), measured(theirs)
+        told = unit == another and much != many and (unit != "" or (one.tells and other.tells))
+    elif kind == "place":  # "Queue `mail` …" speaks of that queue
+        told = _tells_of(one.text, mine) and _tells_of(other.text, theirs)
+    else:
+        told = one.tells and other.tells
+    return f"{mine} / {theirs}" if told else ""
+
+
+def _tells_of(text: str, place: str) -> bool:
+    return not TELLING.isdisjoint(wording.words(text.partition(place)[0]))
 
 
 def _other_name(one: str, other: str) -> str:
@@ -331,8 +480,7 @@ def _may_name(words: Sequence[str], ahead: Sequence[str], *, alone: bool) -> boo
     if TELLING.isdisjoint(ahead):
         return False
     behind = next((word for word in reversed(ahead) if word not in _ARTICLES), "")
-    named = (word[:1] in "`\"'" or word[:1].isupper() or not word.isalpha() for word in words)
-    return (alone and behind in TELLING) or all(named)
+    return (alone and behind in TELLING) or all(map(_is_named, words))
 
 
 def _same(one: Sequence[str], other: Sequence[str]) -> int:

@@ -7,7 +7,7 @@ from array import array
 from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from itertools import chain, combinations, product
+from itertools import chain, combinations, pairwise, product
 
 _SHARED = 6  # of the rarest words, before two long texts are compared
 _MASK = (1 << 64) - 1
@@ -60,14 +60,15 @@ def alike_pairs(
 
 
 def one_apart(
-    sets: Sequence[Collection[str]], least: float, beside: Collection[str]
+    sets: Sequence[Collection[str]], least: float, beside: Collection[str], *, crowd: int = 1 << 60
 ) -> Iterator[tuple[int, int]]:
     """Every pair (i < j) whose Jaccard likeness is at least `least`, which is a half or more, and of which
     each has at most one word that the other lacks, and two with those `beside`. In no order; no set has a word
     twice, and an empty one is like none.
 
     Two sets of which each lacks one word of the other are the same without these words. So each set is
-    looked up whole and without each of its words, and none is compared with what it does not pair with.
+    looked up whole and without each of its words, and none is compared with what it does not pair with. Of
+    more than a `crowd` that are the same so, only neighbours are paired (`pairs_among`).
     """
     rest = frozenset(beside)
     by_size: defaultdict[int, dict[int, list[int]]] = defaultdict(dict)  # by the sum of their words
@@ -76,7 +77,7 @@ def one_apart(
             own = [word for word in words if word not in rest]
             by_size[len(own)].setdefault(sum(map(hash, own)) & _MASK, []).append(place)
     for size, same in by_size.items():
-        for first, second in _meeting(sets, same, by_size.get(size - 1, {}), size, rest):
+        for first, second in _meeting(sets, same, by_size.get(size - 1, {}), size, rest, crowd):
             one, other = {*sets[first]}, {*sets[second]}
             shared = len(one & other)
             alike = shared >= least * (len(one) + len(other) - shared)
@@ -91,14 +92,15 @@ def _meeting(
     smaller: Mapping[int, Sequence[int]],
     size: int,
     beside: Collection[str],
+    crowd: int,
 ) -> Iterator[tuple[int, int]]:
     """Places of sets of this size that are the same but for what is beside, or are so without a word of
     one or of each."""
     once, twice = set[int](), set[int]()
     for sum_, places in same.items():
-        yield from combinations(places, 2)
+        yield from pairs_among(places, crowd)
         for rest in _less_a_word(sets[places[0]], sum_, beside):
-            yield from product(places, smaller.get(rest, ()))
+            yield from _between(places, smaller.get(rest, ()), crowd)
             (twice if rest in once else once).add(rest)
     without: dict[int, list[int]] = {rest: [] for rest in twice}  # which sets are this then
     for sum_, places in same.items():
@@ -106,9 +108,18 @@ def _meeting(
             without[rest].append(sum_)
     for sums in without.values():
         # A few words of which one differs are half the same only with some beside.
-        met = ([at for at in same[one] if size >= _FEW or len(sets[at]) > size] for one in sums)
-        for places, others in combinations(met, 2):
-            yield from product(places, others)
+        met = [[at for at in same[one] if size >= _FEW or len(sets[at]) > size] for one in sums]
+        for one, other in pairs_among(range(len(met)), crowd):
+            yield from _between(met[one], met[other], crowd)
+
+
+def pairs_among(these: Sequence[int], crowd: int) -> Iterator[tuple[int, int]]:
+    """Each with each, or of more than a crowd each with the next."""
+    return combinations(these, 2) if len(these) <= crowd else pairwise(these)
+
+
+def _between(these: Sequence[int], those: Sequence[int], crowd: int) -> Iterator[tuple[int, int]]:
+    return product(these[:crowd], those[:crowd])
 
 
 def _less_a_word(words: Collection[str], sum_: int, beside: Collection[str]) -> Iterator[int]:

@@ -12,19 +12,27 @@ from functools import lru_cache
 
 from lamina.text import wording
 from lamina.text.lists import Listed, sections
+from lamina.text.lists import words as whole_words
 from lamina.text.unspaced import is_wide
 from lamina.text.wording import spans
 
 NOT = frozenset(
     ("not", "no", "never", "dont", "doesnt", "isnt", "arent", "cant", "cannot", "wont", "shouldnt",
      "mustnt", "didnt", "without", "nicht", "kein", "keine", "keinen", "nie", "niemals", "nunca", "não",
-     "jamais", "pas", "nessun")
+     "jamais", "pas", "nessun", "aucun", "aucune", "nenhum", "nenhuma", "sans", "sem", "ohne")
 )  # fmt: skip
 DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 MONTHS = (
     "january", "february", "march", "april", "may", "june", "july", "august", "september", "october",
     "november", "december",
 )  # fmt: skip
+
+
+_DAY = {
+    word: day
+    for day, *others in map(str.split, sections("statements.txt")["days"])
+    for word in (day, f"{day}s", *others)
+}
 
 
 def _opposites() -> Mapping[str, frozenset[str]]:
@@ -38,13 +46,26 @@ def _opposites() -> Mapping[str, frozenset[str]]:
 OPPOSITES = _opposites()
 # What denies is a sign of its own, and so is what that takes back.
 POLES = frozenset(word for word, others in OPPOSITES.items() if not NOT & {word, *others})
-_NUMBERS = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
-_SPELT_OUT = {word: str(number) for number, word in enumerate(_NUMBERS, 1)}
-_SIGNS = NOT.union(_SPELT_OUT, "always every ever please must should now use uses using".split())  # noqa: SIM905
+_LEAST_STEM = 4  # letters that two opposites have in common
+_OPENINGS = [
+    (less.strip("_"), more) for less, more in map(str.split, sections("statements.txt")["opening"])
+]
+_SPELT_OUT = {
+    word: number
+    for number, *words in map(str.split, sections("statements.txt")["numerals"])
+    for word in words
+}
+_SIGNS = NOT.union(
+    _SPELT_OUT,
+    "always every ever please must should now use uses using".split(),  # noqa: SIM905
+    *map(str.split, sections("statements.txt")["urging"]),
+    *map(str.split, sections("statements.txt")["function"]),
+)
 TELLING = frozenset(
     """is are was runs run uses use on in at to with via from by lives moved deploys prefers prefer ist sind
     every after begins starts needs need only läuft nutzt mit auf nur est sont sur en dans par avec utilise tourne usa
-    é são em por com para es son con""".split()  # noqa: SIM905
+    é são em por com para es son con through into über durch von zur zum am im bei chez vers via na
+    pelo pela""".split()  # noqa: SIM905
 )
 SCOPES = frozenset(  # two sentences that differ in one of these speak of two things
     """production prod staging dev development local test tests testing ci preview sandbox windows linux macos
@@ -53,31 +74,50 @@ SCOPES = frozenset(  # two sentences that differ in one of these speak of two th
     upload    download min max minimum maximum lower upper left right top bottom request response source target parent
     child internal external admin user guest free paid primary secondary""".split()  # noqa: SIM905 - a word list
 )
+UNREAL = frozenset(sections("statements.txt")["unreal"])
 WORN = frozenset(  # words of titles that say nothing of the matter
     """project feedback refer memory note rule user plan statu update state summari detail relat see md file
     work claud workflow""".split()  # noqa: SIM905 - a word list
 )
-_NO_MATTER = WORN.union(DAYS, MONTHS)
-_TIMES = frozenset({"before", "after", "vor", "nach"})  # at the head: "Before the move …"
-_RULES = frozenset("always never use avoid dont do must prefer immer nie niemals".split())  # noqa: SIM905 - a word list
-_UNITS = frozenset(
-    """% k ms s sec seconds second min minutes minute h hours hour days day weeks week months month years year
-    kb mb gb tb px em rem eur usd am pm uhr characters chars lines columns sekunden minuten stunden tage wochen monate
-    jahre zeichen zeilen secondes heures jours semaines mois ans lignes""".split()  # noqa: SIM905 - a word list
+_NO_MATTER = WORN.union(_DAY, MONTHS)
+TIMES = frozenset({"before", "after", "vor", "nach"})  # at the head: "Before the move …"
+_RULES = frozenset(
+    """always never use avoid dont do must prefer immer nie niemals toujours jamais sempre nunca
+    siempre""".split()  # noqa: SIM905 - a word list
 )
-_LIMITS = frozenset(
-    """max min limit limited most least maximum minimum every exactly threshold""".split()  # noqa: SIM905 - a word list
+_UNITS = {  # what each measures, and how much of it
+    word: (what, float(much))
+    for what, much, *words in map(str.split, sections("statements.txt")["units"])
+    for word in words
+}
+PERSONS = frozenset("he she it they er sie es il elle ils elles ele ela eles elas".split())  # noqa: SIM905
+_DEFINITES = PERSONS.union(sections("statements.txt")["definites"])
+_BOUNDS = frozenset(
+    sections("statements.txt")["bounds"]
+)  # "above 500": no name of a thing, but a limit
+_LIMITS = _BOUNDS.union(
+    "max min limit limited most least maximum minimum every exactly threshold".split()  # noqa: SIM905
 )
 _SPELT = re.compile(rf"(?i)\b(?:{'|'.join(_SPELT_OUT)})\b")
-_SPELT_MEASURE = re.compile(
-    rf"(?i)\b(?:{'|'.join(_SPELT_OUT)})(?=[ -](?:{'|'.join(one for one in _UNITS if len(one) > 3)})\b)"
+_LONG_UNITS = "|".join(one for one in _UNITS if (len(one) > 2 or one == "an") and one.isalpha())
+_SPELT_MEASURE = re.compile(rf"(?i)\b(?:{'|'.join(_SPELT_OUT)})(?=[ -](?:{_LONG_UNITS})\b)")
+_ONE = re.compile(  # "every hour", "un an"
+    rf"(?i)\b(every|each|jede[nrs]?|chaque|cada|an?|eine[nmr]?|une?|uma?) (?=(?:{_LONG_UNITS})\b)"
 )
+_MEASURE = re.compile(
+    rf"(?i)(?<![\w.~–/-])(?:\d[\d.,:]*|{'|'.join(_SPELT_OUT)})[ -]?(?:%|(?:{'|'.join(map(re.escape, _UNITS))})\b)"
+)
+_RATE = Listed("statements.rate")
 _IN_A_WORD = (("by hand", "manually"), ("von Hand", "manuell"))
+_ELIDED = Listed("statements.elided")  # "n'est", "l'API"
 _ASIDE = Listed("statements.aside")
-_LABELLED = re.compile(r"#\d+|\b[A-Za-z]+-\d[\w-]*|\b[A-Z]+\d+\b|\b[A-HJ-Z]\b(?!['’])")
+_LABELLED = re.compile(
+    r"#\d+|\b[A-Za-z]+-\d[\w-]*|\b[A-Z]+\d+\b|\b(?!A [^\W\dA-Z_])[A-HJ-Z]\b(?!['’])"
+)
 _DEFINITE = re.compile(r"(?i)(?:the|our|my|der|die|das) [^\W\d_]+ (?:is|are|ist|sind) \S+\W*\Z")
 KEYED = re.compile(r"[^:]{0,30}:(?=[\s*])")
-_COUNTED = re.compile(r"\A\W*((?:[^\W\d_]+ ){0,2}[^\W\d_]{3,} \d+[a-z]?)(?![\w.,:%]*\d)(?=\W)")
+_COUNTED = Listed("statements.counted")
+_DIGIT = re.compile(r"\d")
 _NAMED = Listed("statements.named")
 _NUMBERED = frozenset("port version limit timeout".split())  # noqa: SIM905 - a word list
 _VALUE = re.compile(r"(?<![\w.~–/-])(\d[\d.,:]*)(?:[ -]?(%|[^\W\d_]+))?(?![\w~–/-])")
@@ -86,7 +126,18 @@ _PLACE = re.compile(r"https?://\S+|[~.]?/?[\w.-]+(?:/[\w.-]+)+|`[^`]+`")
 _PROPER = re.compile(r"(?<=[a-zß-ÿ] )[A-Z]\w+(?: [A-Z]\w+){1,2}\b")
 _DATE = Listed("statements.dated")
 _ENTRY = re.compile(r"[-*+#|>]|\d+[.)] ")
-_WRAPPED = re.compile(r"(?<=[^\s.!?:;。])\n(?=[^\W\d]|[`(\"])")
+_WRAPPED = re.compile(r"(?<=[^\s.!?:;。])\n {0,3}(?=[^\W\d]|[`(\"]|\d(?!\d*[.)]\s))")
+# "**How to apply:** …", "What we agreed in the call: …"; "Customer Halden: …" is of that customer
+_KEY = Listed("statements.key", flags=re.RegexFlag.NOFLAG)
+_JOINING = "|".join(sections("statements.txt")["JOINING"])
+_JOINED = re.compile(rf"(?i)\A(?:{_JOINING})\s+")
+_BREAK = Listed("statements.break")
+_CAUSE = Listed("statements.cause")
+_SHORT_WIDE = 5  # characters of what says next to nothing
+_NARROWS = whole_words(
+    "statements.narrows"
+)  # how a clause begins that says when the one beside it is so
+EXCEPTS = whole_words("statements.excepts")
 _POINTING = (*"[[ http related why siehe verwandt voir link status source".split(), "see ")  # noqa: SIM905
 COMPARED = re.compile(r"\b(\w+) (?:over|to|than|instead of|before|after|statt|als|vor|nach) (\w+)")
 
@@ -101,8 +152,10 @@ class Said:
     poles: frozenset[str]  # words that have an opposite
     where: frozenset[str]  # words that narrow it: an environment, a platform, a day of its own
     labels: frozenset[str]  # "plan 12", "#4711": names of things, which differ without a quarrel
-    keyed: bool  # "Port: 8080" says of what
+    keyed: bool  # "Port: 8080" says of what only with its file
     rule: bool  # "always …", "never …", or in short what "the …" is
+    opening: str  # its first word
+    generic: bool  # it begins with what it speaks of, not with "the", "its" or "it", which is of its file
     tells: bool  # it has the verb or preposition that a value follows
 
 
@@ -115,11 +168,16 @@ def stripped(sentence: str) -> tuple[str, str, set[str]]:
     labels = {found.casefold() for found in _LABELLED.findall(bare)}
     if labels:
         bare = _LABELLED.sub(" ", bare)
-    counted = _COUNTED.match(bare)
-    if counted and counted[1].split()[-2].casefold() not in _NUMBERED:
-        labels.add(counted[1].casefold())
-        bare = bare[counted.end(1) :]
-    for found in _NAMED.findall(bare):
+    numbered = _DIGIT.search(bare)  # most have no number
+    counted = numbered and _COUNTED.match(bare)
+    if counted:
+        words, behind = wording.words(counted[0]), wording.words(bare[counted.end() :][:12])
+        if not (_NUMBERED | _BOUNDS).intersection(words[-2:-1]) and _UNITS.keys().isdisjoint(
+            behind[:1]
+        ):
+            labels.add(" ".join(words))
+            bare = bare[counted.end() :]
+    for found in _NAMED.findall(bare) if numbered else ():
         if found.split()[0].casefold() not in _NUMBERED:
             labels.add(found.casefold())
             bare = bare.replace(found, " ", 1)
@@ -127,10 +185,18 @@ def stripped(sentence: str) -> tuple[str, str, set[str]]:
 
 
 def plain_words(bare: str) -> frozenset[str]:
-    found = wording.words(bare)
+    found = wording.words(_ELIDED.sub("", bare) if "'" in bare or "’" in bare else bare)
     if "'" in bare or not bare.isascii():
         return frozenset(word.replace("'", "") for word in found)
     return frozenset(found)
+
+
+def matter_of(bare: str) -> tuple[str, ...]:
+    """What a stripped sentence speaks of: "30 minutes" and "2 hours" are values, units and all."""
+    words = plain_words(bare)
+    if words.isdisjoint(_UNITS) and "%" not in bare:  # most have none
+        return about_of(words)
+    return about_of(plain_words(_MEASURE.sub(" ", _ONE.sub(r"\1 1 ", bare))))
 
 
 def about_of(words: frozenset[str]) -> tuple[str, ...]:
@@ -143,23 +209,40 @@ def taken_apart(sentence: str) -> Said:
     words = plain_words(bare)
     return Said(
         text=sentence,
-        about=about_of(words),
+        about=matter_of(bare),
         no=len(words & NOT) % 2 == 1,
         poles=_kept(words & POLES),
         where=_kept(
-            words & SCOPES | {*_DATE.findall(sentence), *_TIMES & {*wording.words(bare[:12])[:1]}}
+            words & (SCOPES | UNREAL)
+            | {*_DATE.findall(sentence), *TIMES & {*wording.words(bare[:12])[:1]}}
         ),
         labels=_kept(frozenset(labels)),
         keyed=bool(KEYED.match(sentence)),
         rule=not words.isdisjoint(_RULES) or bool(_DEFINITE.match(sentence)),
+        opening=_first_word(sentence),
+        generic=sentence.count(" ") > 1 and _first_word(sentence) not in _DEFINITES,
         tells=not words.isdisjoint(TELLING),
     )
+
+
+def _first_word(sentence: str) -> str:
+    return next(iter(wording.words(sentence[:24])), "")
 
 
 @lru_cache(maxsize=1024)
 def _kept(few: frozenset[str]) -> frozenset[str]:
     """One of those that are the same: most sentences have none of these words."""
     return few
+
+
+def opening_apart(one: str, other: str) -> bool:
+    """Are they opposites by how they begin?"""
+    for less, more in _OPENINGS:
+        for first, second in ((one, other), (other, one)):
+            rest = first.removeprefix(less)
+            if len(rest) >= _LEAST_STEM and second == more + rest and first == less + rest:
+                return True
+    return False
 
 
 @lru_cache(maxsize=4096)
@@ -169,7 +252,7 @@ def values_of(sentence: str) -> Mapping[str, frozenset[str]]:
     words = plain_words(bare)
     values = {
         "number": frozenset(_values(bare)),
-        "day": frozenset(DAYS).intersection(word.removesuffix("s") for word in words),
+        "day": frozenset(_DAY[word] for word in words if word in _DAY),
         "month": words.intersection(MONTHS) - {"may"},
         "place": frozenset(filter(_is_place, _PLACE.findall(plain))),
     }
@@ -181,13 +264,21 @@ def _values(text: str) -> Iterator[str]:
     sentence sets a limit."""
     limit = not _LIMITS.isdisjoint(wording.words(text))
     spelt = _SPELT if limit else _SPELT_MEASURE
-    text = spelt.sub(lambda found: _SPELT_OUT[found[0].casefold()], text)
-    for number, unit in _VALUE.findall(text):
-        word = unit.casefold()
-        if word in _UNITS:
+    text = _ONE.sub(r"\1 1 ", spelt.sub(lambda found: _SPELT_OUT[found[0].casefold()], text))
+    for found in _VALUE.finditer(text):
+        number, word = found[1], (found[2] or "").casefold()
+        if word in _UNITS or (word and _RATE.match(text, found.end())):
             yield f"{_number(number)} {word}"
         elif limit or ":" in number or not word or word in TELLING:
             yield _number(number)
+
+
+def measured(value: str) -> tuple[str, float | str]:
+    """What a value of `values_of` measures, and how much: "2 hours" and "120 minutes" are the same."""
+    number, _, unit = value.partition(" ")
+    what, much = _UNITS.get(unit, (unit, 1))
+    plain = number.replace(",", "")
+    return what, float(plain) * much if re.fullmatch(r"\d+(?:\.\d+)?", plain) else plain
 
 
 def _is_place(found: str) -> bool:
@@ -219,3 +310,29 @@ def sentences_of(text: str) -> Iterator[str]:
             opening = bare[:24].casefold().lstrip("*")
             if not opening.startswith(_POINTING) and not bare.rstrip("*_").endswith(":"):
                 yield bare
+
+
+def clauses_of(sentence: str) -> Iterator[str]:
+    """What a sentence says before more is added to it: "The export starts at 3:00, and it takes an hour". A
+    condition or an exception belongs to what it narrows, and an enumeration is one thing."""
+    key = _KEY.match(sentence)
+    whole = sentence[key.end() :] if key else sentence
+    if key and whole.count(" ") > 2:
+        yield whole
+    found = _BREAK.search(whole)
+    if not found or _NARROWS.match(whole) or EXCEPTS.search(whole):
+        return
+    head, rest = whole[: found.start()], _JOINED.sub("", whole[found.end() :].lstrip())
+    if _NARROWS.match(rest):
+        return
+    following = _BREAK.search(rest)
+    added = rest[: following.start()] if following else rest
+    if is_wide(head):
+        long = len(head) > _SHORT_WIDE and len(added) > _SHORT_WIDE // 2
+    else:
+        last = not following and not found[0].isspace()  # else it may be one of several
+        long = head.count(" ") > 1 and (last or added.count(" ") > 1)
+    if long:
+        yield head
+    if _CAUSE.match(whole, found.start()) and added.count(" ") > 2:  # a reason is a fact, too
+        yield added

@@ -23,6 +23,8 @@ _WIDE = re.compile("[ぁ-ヿ㐀-鿿가-힣]")
 
 _UNIT = re.compile(r"\d+(?:[.,:]\d+)*|[A-Za-z][\w.+#/-]*|\s+|.", re.ASCII)
 _BETWEEN = re.compile("(?<=[ぁ-ヿ㐀-鿿]) +| +(?=[ぁ-ヿ㐀-鿿])")
+_TOPIC_BEHIND = re.compile("(?<=[ぁ-ヿ㐀-鿿A-Za-z][にでとへ])は")  # "には" says what "に" says
+_A_NUMBER = re.compile(r"(?<![A-Za-z\d])\d")  # "S3" is a name
 _MARKUP, _STRESS = Listed("unspaced.markup"), Listed("unspaced.stress")
 _POINTS, _DATED = Listed("unspaced.points"), Listed("unspaced.dated")
 _IF, _THEN = Listed("unspaced.if"), Listed("unspaced.then")
@@ -105,7 +107,7 @@ def _plain(sentence: str) -> str:
     text = _MARKUP.sub("", unicodedata.normalize("NFKC", sentence))
     for pattern, instead in _TWICE:
         text = pattern.sub(instead, text)
-    text = _BETWEEN.sub("", _STRESS.sub("", text))
+    text = _TOPIC_BEHIND.sub("", _BETWEEN.sub("", _STRESS.sub("", text)))
     return " ".join(text.split()).strip(" .。!、-")
 
 
@@ -205,9 +207,11 @@ def _one_value(at: _Parted, language: str) -> bool:
             return len(at.head[: marked.start() if marked else None].strip()) > 1
     if _NUMERAL.fullmatch(at.one) and _NUMERAL.fullmatch(at.other):
         return _measured(at)
+    if _is_measure(at.one) and _is_measure(at.other):
+        return True
     if max(len(at.one), len(at.other)) > _LONGEST_NAME and not (at.one + at.other).isascii():
         return False
-    if any(map(str.isdigit, at.one + at.other)) and not (at.one + at.other).isascii():
+    if _A_NUMBER.search(f"{at.one} {at.other}") and not (at.one + at.other).isascii():
         return False
     return {"zh": _named_zh, "ja": _named_ja, "ko": _named_ko}[language](at)
 
@@ -216,6 +220,11 @@ def _as_number(text: str) -> float | str:
     """15 and 15.0 are one number."""
     plain = text.replace(",", "")
     return float(plain) if re.fullmatch(r"\d+(?:\.\d+)?", plain) else text
+
+
+def _is_measure(text: str) -> bool:
+    number = _NUMERAL.match(text)
+    return bool(number and _MEASURE.fullmatch(text[number.end() :]))
 
 
 def _measured(at: _Parted) -> bool:
@@ -256,7 +265,7 @@ def _named_ko(at: _Parted) -> bool:
     one, other = (start + part + end for part in (at.one, at.other))
     for pattern, behind in ((_KO_TAKES, True), (_KO_OBJECT, bool(_KO_CHOSEN.match(rest)))):
         if pattern.search(one) and pattern.search(other):
-            return behind and " " not in at.one + at.other
+            return behind and max(at.one.count(" "), at.other.count(" ")) < 2
     copulas = not rest and all(
         _KO_COPULA.search(word) and not _is_verb(word) for word in (one, other)
     )

@@ -21,8 +21,7 @@ _LANGUAGES = ("en", "de", "zh", "other")
 _LONGEST = 2_000  # characters looked at: a wish is a sentence, not a document
 _FEWEST = 2  # words of what is kept: "remember that book" names a thing
 _EDGES = " \t\n.!。！?？:：,，;；–—-…"
-_SIGNED, _GRADE = re.compile(r"[.!–—-]\w"), re.compile(r"\w[–—-]\Z")  # "-5", "blood type A-"
-_CJK = re.compile(r"[\u3400-\u9fff]")
+_CJK, _SIGN, _GRADE = map(re.compile, (r"[\u3400-\u9fff]", r"[.!–—-]\w", r"\w[–—-]\Z"))  # A-
 _WORD = re.compile(r"[\u3400-\u9fff]{2}|[^\W\u3400-\u9fff]+")
 _ASKING = re.compile(r"[?？]\W*$|[吗么]\W*$")
 _TAG = Listed("asks.tag_of_a_wish")
@@ -273,7 +272,7 @@ class _Language:
             end = aside.start()
         while end > start and plain[end - 1] in _EDGES and not _GRADE.search(plain, start, end):
             end -= 1
-        while start < end and plain[start] in _EDGES and not _SIGNED.match(plain, start, end):
+        while start < end and plain[start] in _EDGES and not _SIGN.match(plain, start, end):
             start += 1
         return start, end
 
