@@ -298,7 +298,9 @@ def _supported(proposal: Proposal, record: Record) -> _Support:
             return _Support(
                 f"a quote is not among the words that the user typed: {_short(item.quote)}"
             )
-        for said in _messages(item, record, session):
+        for said in _messages(
+            item, record, session, fact=proposal.type not in ("user", "feedback")
+        ):
             lent = confirmed(record, session, item.entry, proposal.type)
             found.messages.append(said)
             found.confirmed += [Message(one, later=said.later) for one in lent]
@@ -309,7 +311,7 @@ def _supported(proposal: Proposal, record: Record) -> _Support:
     return found
 
 
-def _messages(item: Evidence, record: Record, session: str) -> Iterator[Message]:
+def _messages(item: Evidence, record: Record, session: str, *, fact: bool) -> Iterator[Message]:
     """What was typed in one go around a quote. What answers a question, goes on with a story, or is
     gone into by the next message, can't be read alone. Text to work on that was announced comes at once."""
     own, known = record.origin_text(session, item.entry), record.before(session, item.entry)
@@ -338,7 +340,8 @@ def _messages(item: Evidence, record: Record, session: str) -> Iterator[Message]
         return
 
     def dates(text: str) -> Sequence[Days]:
-        return record.dates(text, session, item.entry)
+        runs = record.dates(text, session, item.entry)
+        return runs if fact else [run.sure(text) for run in runs]
 
     yield Message("\n\n".join(said), asked=asked, later=later, dates=dates)
 

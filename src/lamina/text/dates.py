@@ -432,8 +432,12 @@ def _recurs(match: re.Match[str]) -> bool:
     )
 
 
+_SURE = Listed("finders.sure_day")
+
+
 class Days(str):
-    """The days that a text names, in a row, and where in it the words stand that name each."""
+    """The days that a text names, in a row, and where in it the words stand that name each. `sure`: only
+    those that are no name of a day ("tomorrow"): what is so on a Friday, or on May 5, is often so on all."""
 
     __slots__ = ("places",)
     places: tuple[tuple[int, int, str], ...]
@@ -443,4 +447,9 @@ class Days(str):
         found = [one for one in find_dates(text, said) if not one.recurs]
         days = cls(" ".join(one.day.isoformat() for one in found))
         days.places = tuple((one.start, one.end, one.day.isoformat()) for one in found)
+        return days
+
+    def sure(self, text: str) -> Days:
+        days = Days(self)
+        days.places = tuple(one for one in self.places if _SURE.match(text, one[0], one[1]))
         return days
