@@ -40,8 +40,8 @@ def make(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Make]:
 
 @pytest.fixture
 def name() -> str:
-    """One that no other test has: a database is shared."""
-    return f"anna{os.getpid()}x{next(_names)}"
+    """One that no other test has, of this run or of one before: a database is shared, and stays."""
+    return f"anna{new_id().replace('-', '')[:16]}"
 
 
 def letter(words: Any = "hello", **more: Any) -> Letter:

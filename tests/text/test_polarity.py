@@ -218,4 +218,6 @@ def test_a_long_memory_is_held_against_itself_in_linear_time() -> None:
         return time.process_time() - start
 
     cost(100)
-    assert cost(10_000) <= 40 * max(cost(1_000), 0.005)
+    # The least of three: a busy machine, or a collection of garbage, comes in between.
+    small, large = (min(cost(size) for _ in range(3)) for size in (1_000, 10_000))
+    assert large <= 40 * max(small, 0.005)

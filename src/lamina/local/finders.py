@@ -452,7 +452,7 @@ def leans(text: str) -> bool:
     return elsewhere(_PLACE, told)
 
 
-def elsewhere(place: re.Pattern[str], told: str) -> bool:
+def elsewhere(place: re.Pattern[str] | Listed, told: str) -> bool:
     """Does it speak of a place that it has not named?"""
     found = place.search(told)
     return bool(found) and not _SOMEWHERE.search(told, 0, found.start())
@@ -461,8 +461,7 @@ def elsewhere(place: re.Pattern[str], told: str) -> bool:
 _ASIDE = Listed("finders.aside")
 _THING = Listed("finders.unnamed_thing")
 _NAMED_THING = Listed("finders.named_thing", flags=re.NOFLAG)
-_PLACE = re.compile(r"(?i)(?<!out )\bthere\b(?!'s\b|\s(?:is|are|was|were)\b)")
-_SOMEWHERE = re.compile(r"(?i:\b(?:in|at|on|to|from|near)\s\w)")
+_PLACE, _SOMEWHERE = Listed("finders.place_meant"), Listed("finders.place_named")
 
 
 def date_that_matters(sentence: Sentence, rules: Cues) -> Find | None:

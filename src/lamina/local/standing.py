@@ -32,9 +32,7 @@ _MARKS = re.compile(
     re.IGNORECASE,
 )
 _EXPLAINS = re.compile(r"\s*\*\*(?:Why|How to apply)", re.IGNORECASE)
-_JOINED = re.compile(
-    r"\n\.?(?:(?:[;,] | and | und |; and )\n\.?)*"
-)  # whole heads, one after the other
+_JOINED = frozenset(("", ".", ", ", "; ", "; and ", " and ", " und "))  # whole heads in a row
 _PIECES = re.compile(r"[;,.:!—–。，；]\s*|\s+(?:and|und)\s+")
 _CLAUSES = re.compile(r"[;,:.!—–]")
 _WRITTEN_OUT = re.compile(r" ?\([-\d]{10}\)")  # as a date is
@@ -277,7 +275,7 @@ class Moved:
             left = head = spaced(getattr(memory, key))
             for one in sorted(filter(None, heads), key=len, reverse=True):
                 left = left.replace(one, "\n")
-            if head and _JOINED.fullmatch(left):
+            if head and _JOINED.issuperset(left.split("\n")) and "\n" in left:
                 found[f"{HEAD}{key}: {getattr(memory, key)}"] = [
                     heads[one] for one in heads if one in head
                 ]

@@ -9,6 +9,7 @@ import difflib
 import hashlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 from itertools import pairwise
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -357,7 +358,6 @@ _OUR_VALUES = frozenset(
     program user t z tz""".split()  # noqa: SIM905 - a word list
 )
 _ISO = len("2026-11-19")
-_MOMENT = re.compile(r"\d{4}-\d\d-\d\d(?:[T ][\d:.]+(?:Z|[+-][\d:]+)?)?")
 _DAYS = frozenset(("said", "due", "modified", "created", "updated"))
 _OF_AN_ID = 3  # letters to a digit, at most
 _WORD_ENDS = re.compile(r"[_.-]+|(?<=[a-z])(?=[A-Z])")
@@ -387,8 +387,15 @@ def day_of_nobody(proposal: Proposal, record: Record, memories: Iterable[Memory]
     # Said or saved it may be on that day; that it is due then they must have said.
     known = {one: said if dated[one].casefold() == "due" else f"{said} {now}" for one in new}
     whole = (one for one in new if dated[one].casefold() == "due" and len(one) > _ISO)
-    told = (one for one in new if not _MOMENT.fullmatch(one) or one[:_ISO] not in known[one])
+    told = (one for one in new if not _is_moment(one) or one[:_ISO] not in known[one])
     return next(iter((*told, *whole)), "")
+
+
+def _is_moment(value: str) -> bool:
+    try:
+        return value[4:5] == "-" and bool(datetime.fromisoformat(value))
+    except ValueError:
+        return False
 
 
 def said_by_keys(extra: Mapping[str, str]) -> list[str]:

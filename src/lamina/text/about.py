@@ -36,7 +36,6 @@ _SHORTENED = re.compile(r"('(?:m|ve|re|ll|d))$")  # "I'm" speaks of "I"
 _CUT = re.compile(r"\x00[\x00\s]*")
 _FULL_STOPS = (".", "。")  # one says nothing; two, "!" and "…" do
 _BREAK = " \x04 "  # the end of a line
-_ON = re.compile(r"(?<![^\W_])(?:on )?(?:the )?$")
 _MOST_DATED = 64  # ways to write the days of one sentence
 _LONGEST_JOKE, _ASKS_SOMETHING, _SHORT_ANSWER, _SHORT_TURN = 15, 3, 3, 12  # words and marks
 _IN_TWO = (("ends_it", 8), ("places", 2))  # how a message goes on that was sent too early, in words
@@ -208,13 +207,9 @@ class Message:
             texts = [said]
             for start, end, day in reversed(run.places):
                 for text in texts[:_MOST_DATED] if day in claim else ():
-                    before, bare = text[:start], _ON.sub("", text[:start])
-                    ways = (
-                        f"{text[:end]} ({day})",
-                        f"{before}{day}",
-                        f"{bare}{day}",
-                        f"{bare}on {day}",
-                    )
+                    before, bare = text[:start], _less_on_the(text[:start])
+                    told = (f"{one}{day}" for one in (before, bare, f"{bare}on "))
+                    ways = (f"{text[:end]} ({day})", *told)
                     texts += [f"{one}{text[end:]}" for one in ways]
             yield from texts[1:]
 
@@ -228,6 +223,12 @@ class Message:
         text = self.text[start:end]
         cut = "\x00" * ("\x00" in before), "\x00" * (j == len(self._said) - 1 and "\x00" in after)
         return _CUT.sub(" […] ", f"{cut[0]}{text}{cut[1]}")
+
+
+def _less_on_the(before: str) -> str:
+    for word in (" the ", " on "):
+        before = before[: 1 - len(word)] if f" {before}".endswith(word) else before
+    return before
 
 
 def made_of(line: str, sources: Sequence[Message], *, after: str = "") -> bool:

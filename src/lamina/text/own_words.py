@@ -218,11 +218,9 @@ def _texts(message: Mapping[str, Any], origin: str) -> list[str]:
 # --- what inside a typed message is not the user's word ---
 
 _WRAPPER = Listed("own_words.wrapper", flags=re.MULTILINE)
-# What only sets off a word of theirs is typed as it stands.
-_INLINE_TAG = re.compile(
-    r"<(?!(?:b|i|u|s|em|strong|del|ins|mark|small|sub|sup|kbd|code|q|span|font)[\s>])"
-    r"([a-zA-Z][\w-]{0,40})(?:\s[^<>\n]{0,200})?>[^<\n]{0,2000}</\1>"
-)
+_INLINE_TAG = re.compile(r"<([a-zA-Z][\w-]{0,40})(?:\s[^<>\n]{0,200})?>[^<\n]{0,2000}</\1>")
+# Tags that only set off a word of theirs, which is typed as it stands.
+_SETS_OFF = frozenset("b i u s em strong del ins mark small sub sup kbd code q span font".split())  # noqa: SIM905
 _INDENTED = re.compile(r"^(?: {4,}|\t)[^\n]*$", re.MULTILINE)
 # A line of a log, a diff, a stack trace, a shell prompt or code.
 _MACHINE_LINE = Listed("own_words.machine_line", flags=re.MULTILINE)
@@ -252,7 +250,10 @@ def own_text(text: str) -> str:
     wrapped = _WRAPPER.search(marked)
     if wrapped:  # a program's own wrapping that never closes: nothing after it can be trusted
         marked = marked[: wrapped.start()] + _blanked(marked[wrapped.start() :])
-    for pattern in (_INLINE_TAG, _INDENTED, _MACHINE_LINE):
+    marked = _INLINE_TAG.sub(
+        lambda tag: tag[0] if tag[1].lower() in _SETS_OFF else _blanked(tag[0]), marked
+    )
+    for pattern in (_INDENTED, _MACHINE_LINE):
         marked = pattern.sub(lambda match: _blanked(match[0]), marked)
     return _SPEECH.sub(_without_speech, marked)
 

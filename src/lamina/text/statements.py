@@ -101,9 +101,8 @@ _LIMITS = _BOUNDS.union(
 _SPELT = re.compile(rf"(?i)\b(?:{'|'.join(_SPELT_OUT)})\b")
 _LONG_UNITS = "|".join(one for one in _UNITS if (len(one) > 2 or one == "an") and one.isalpha())
 _SPELT_MEASURE = re.compile(rf"(?i)\b(?:{'|'.join(_SPELT_OUT)})(?=[ -](?:{_LONG_UNITS})\b)")
-_ONE = re.compile(  # "every hour", "un an"
-    rf"(?i)\b(every|each|jede[nrs]?|chaque|cada|an?|eine[nmr]?|une?|uma?) (?=(?:{_LONG_UNITS})\b)"
-)
+_EACH = "|".join(sections("statements.txt")["EACH"])
+_ONE = re.compile(rf"(?i)\b({_EACH}) (?=(?:{_LONG_UNITS})\b)")  # "every hour", "un an"
 _MEASURE = re.compile(
     rf"(?i)(?<![\w.~–/-])(?:\d[\d.,:]*|{'|'.join(_SPELT_OUT)})[ -]?(?:%|(?:{'|'.join(map(re.escape, _UNITS))})\b)"
 )
