@@ -220,6 +220,7 @@ def test_a_minus_in_the_index_is_no_dash() -> None:
         ("Remember: -5 degrees is the setting of my freezer.", "5 degrees is the setting of my freezer.", ""),
         # What stands behind it may unsay it, and is shown.
         ("Remember that I quit smoking. Who am I fooling?", "I quit smoking.", "I quit smoking. (said with: “Who am I fooling?”)"),
+        ("Remember that I work in Leeds. Also, what is 2+2?", "I work in Leeds.", "I work in Leeds. (said with: “Also, what is 2+2?”)"),
         # A verb is no noun.
         ("Merk dir, dass ich lieber Hunde mag als Katzen.", "Ich Katzen lieber Hunde mag als.", "ich lieber Hunde mag als Katzen"),
         # Who wants something forgotten may have said before it how the rest is meant.

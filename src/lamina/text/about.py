@@ -425,10 +425,9 @@ def _is_polite(sentence: str) -> bool:
 
 
 def _states(sentence: str) -> bool:
-    kind, words = classify(sentence), tokens(sentence)
-    asks = kind.asks_at == 0 or (words[-1] == "?" and not kind.asks)
-    asked = _opening("request").match(less(sentence, "lead"))
-    polite = asked or not _list("tail").isdisjoint(words[-2:-1])
+    kind, words, bare = classify(sentence), tokens(sentence), less(sentence, "lead")
+    asks = classify(bare).asks_at == 0 or (words[-1] == "?" and not kind.asks)
+    polite = _opening("request").match(bare) or not _list("tail").isdisjoint(words[-2:-1])
     polite = polite or _then_asks(sentence) or told_before(sentence) != sentence
     unsaid = kind.forgets or kind.imagines or _DOUBTS.search(sentence)
     return not ((asks and not polite) or unsaid or _is_polite(sentence))
