@@ -264,7 +264,7 @@ def through_gate(talks: Iterable[Saved]) -> dict[str, Counter[str]]:
     saved; and the readers' verdicts on what is saved."""
     read = [json.loads(line) for line in READERS.read_text(encoding="utf-8").splitlines()]
     one = [json.loads(line) for line in STATEMENTS.read_text(encoding="utf-8").splitlines()]
-    pairs = {"A and B": "AB", "N and O": "NO", "P and Q": "PQ"}
+    pairs = {"A and B": "AB", "N and O": "NO", "P and Q": "PQ", "W and X": "WX"}
     left = {
         **{
             name: {
