@@ -10,7 +10,7 @@ import hashlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import TYPE_CHECKING, TypeAlias
 
 from lamina.memories import MEMORY_TYPES, Memory, Proposal
@@ -388,7 +388,7 @@ def day_of_nobody(proposal: Proposal, record: Record, memories: Iterable[Memory]
     known = {one: said if dated[one].casefold() == "due" else f"{said} {now}" for one in new}
     whole = (one for one in new if dated[one].casefold() == "due" and len(one) > _ISO)
     told = (one for one in new if not _is_moment(one) or one[:_ISO] not in known[one])
-    return next(iter((*told, *whole)), "")
+    return next(chain(told, whole), "")
 
 
 def _is_moment(value: str) -> bool:
