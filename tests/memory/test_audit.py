@@ -390,3 +390,9 @@ def test_a_link_in_an_index_of_latin_letters_leads_to_its_file() -> None:
     there = memory("größen.md", "Shirts: XL for guests, M for the band.")
     found = look(there, index="- [Größen](größen.md) - Hemden\n".encode("latin-1"))
     assert "dangling" not in kinds(found)
+
+
+@pytest.mark.parametrize(("kind", "faults"), [("user", []), ("project", ["junk"])])
+def test_one_word_of_the_user_on_themselves_says_something(kind: Any, faults: list[str]) -> None:
+    said = memory("a.md", "I am a nurse.\n", description="I am a nurse", type=kind)
+    assert [one.kind for one in look(said).faults if one.kind == "junk"] == faults

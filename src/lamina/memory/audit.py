@@ -297,7 +297,7 @@ def _junk(memory: Memory, stems: int) -> tuple[str, bool] | None:
         return "it holds a placeholder only", False
     if _SMALL_TALK.fullmatch(body):
         return "it records small talk", True
-    if stems < 2:
+    if stems < 1 + (memory.type not in ("user", "feedback")):  # "I am a nurse"
         return "it says next to nothing", True
     if len(body) > 200 and len(_prose(body).strip()) < 0.05 * len(body):
         return "it is code or output only", True
