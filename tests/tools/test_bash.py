@@ -125,6 +125,14 @@ async def test_what_takes_off_its_mark_and_leaves_the_group_ends_with_the_comman
     assert not any(") Z " in one for one in states)  # all are buried
 
 
+async def test_a_command_may_wait_until_one_that_it_orphaned_is_gone(bench: Bench) -> None:
+    orphaned = "bash -c 'sleep 1000 &>/dev/null & echo $! > pid'; p=$(cat pid); kill $p"
+    told = await bench.shell(
+        f"{orphaned}; while kill -0 $p 2>/dev/null; do sleep .01; done; echo gone"
+    )
+    assert "gone" in text_of(told.content)
+
+
 @pytest.mark.skipif(bool(available()), reason="the kernel has no sandbox here")
 @pytest.mark.parametrize("new_session", [True, False])
 async def test_what_the_host_started_itself_in_a_sandbox_lives_on(

@@ -240,3 +240,9 @@ def test_an_entry_of_the_agents_takes_no_mark_of_theirs_and_goes_on_with_none(
     with pytest.raises(ToolError):
         _demand_its_own("logs/2026/11/2026-11-19.md", line.encode(), old)  # pyright: ignore[reportPrivateUsage]
     _demand_its_own("logs/2026/11/2026-11-19.md", b"- 10:02 The build [x] is green.", old)  # pyright: ignore[reportPrivateUsage]
+    for fine in (
+        "- p99 is 80 ms (120 µs for hits), Δt in [λx].",
+        "- (user 42) asked.",
+        "1. Deployed.",
+    ):
+        _demand_its_own("logs/2026/11/2026-11-19.md", fine.encode(), old)  # pyright: ignore[reportPrivateUsage]

@@ -219,21 +219,21 @@ def _demand_its_own(path: str, added: bytes, entries: bytes) -> None:
     raise ToolError(f"Not written: {path}: {why}.")
 
 
-_ENTRY = re.compile(r"(?:[-*+]|#{1,6}) \S")  # what begins anew in Markdown below a line
-_ALIKE = {"LATIN", "CYRILLIC", "GREEK"}  # scripts whose letters look alike
+_ENTRY = re.compile(r"(?:[-*+]|1[.)]|#{1,6}) \S")  # begins anew in Markdown
 
 
 def _marked_as_theirs(line: str) -> bool:
-    """Does it hold the mark of what the user said, between brackets of any kind, or what looks like one in
-    letters of two scripts?"""
+    """Does it hold the mark of what the user said, between brackets of any kind, dressed up or not?"""
     plain = unicodedata.normalize("NFKC", unescape(line)).casefold()
-    kinds = {"Ps": "[", "Pe": "["}
-    apart = "".join(kinds.get(unicodedata.category(one), one) for one in plain).split("[")
-    words = [word for one in apart[1:-1] for word in re.findall(r"\w+", one)]
-    scripts = ({unicodedata.name(a, " ").split(" ")[0] for a in one} for one in words)
-    mixed = any(len(_ALIKE & one) > 1 for one in scripts)
-    bare = ("".join(filter(str.isalpha, one)) for one in apart[1:-1])
-    return mixed or any(one in ("user", "feedback") for one in bare)
+    kinds = {"Ps": "[", "Pe": "[", "Cf": ""} | dict.fromkeys("*_`~ ", "")
+    shown = "".join(kinds.get(one, kinds.get(unicodedata.category(one), one)) for one in plain)
+    words = [word for one in shown.split("[")[1:-1] for word in one.split(",")]
+    return any(_looks_like(word, mark) for word in words for mark in ("user", "feedback"))
+
+
+def _looks_like(word: str, mark: str) -> bool:
+    same = (a == b or not a.isascii() for a, b in zip(word, mark, strict=False))
+    return len(word) == len(mark) and any(map(str.isascii, word)) and all(same)
 
 
 Stamped = tuple[tuple[int, int, int], bytes]  # a file's state, and its content

@@ -28,6 +28,7 @@ import anyio.to_thread
 from lamina.errors import ToolError
 from lamina.tools.sandbox import (
     Sandbox,
+    bury_orphans,
     end_orphans,
     forget_orphans,
     orphans_of,
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 CHUNK = 1 << 16  # bytes read at a time
 GRACE = 0.5  # seconds between asking a process to end and ending it
 _POLL = 0.05  # where the kernel has no descriptor for a process
+_BURY = 0.2  # seconds between two looks for dead orphans
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +186,9 @@ class _Running:
         deadline = self._began + self._command.timeout
         timed_out = enough = False
         while not (self._exited() or self._cancelled or timed_out or enough):
-            self._serve(max(0.0, deadline - time.monotonic()))
+            left = max(0.0, deadline - time.monotonic())
+            self._serve(min(left, _BURY) if self._command.sandbox else left)
+            bury_orphans()
             timed_out = time.monotonic() >= deadline
             enough = max(self._out.total, self._err.total) > self._command.stop_at
         exited = self._exited()

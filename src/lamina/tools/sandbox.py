@@ -329,7 +329,7 @@ def _apply_seccomp(sandbox: Sandbox) -> None:
 # ---- orphans: while a sandboxed command runs, this process adopts what is orphaned below it. A process
 # can clear its environment and leave its group, but its parents end here all the same. Adopted ones are
 # told by the sandbox's filters of system calls, which they can't take off. While two commands run nobody
-# knows whose an orphan is: the last one ends it.
+# knows whose an orphan is: the last one ends those that began while it ran.
 
 _SET, _GET = 36, 37  # PR_SET_CHILD_SUBREAPER, PR_GET_CHILD_SUBREAPER
 _LOOKS, _SECONDS = 5, 2.0
@@ -365,6 +365,16 @@ def forget_orphans(process: int) -> None:
         if process in _running:
             _running.discard(process)
             _adopt(on=_adopted_before or bool(_running))
+
+
+def bury_orphans() -> None:
+    """Take leave of adopted ones that are dead, while commands run: who waits for one to be gone would
+    see its number for ever."""
+    with _turn:
+        for child in _children():
+            if child not in _running and any(_is_orphan(child, one) for one in _running):
+                with contextlib.suppress(ChildProcessError):
+                    os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG)
 
 
 def orphans_of(process: int) -> list[int]:
