@@ -1166,3 +1166,13 @@ def test_a_day_of_what_is_named_along_is_not_when_the_first_is_due() -> None:
 def test_what_is_told_of_others_is_kept_in_the_middle_of_a_talk_alone(text: str) -> None:
     assert only(answer("Sure, here are three ideas."), typed(text)).evidence[0].quote == text
     assert extract([typed(text)], now=NOW) == []
+
+
+def test_a_telephones_apostrophe_hides_nothing() -> None:
+    message = {
+        "role": "user",
+        "origin": "typed",
+        "content": "I’m a nurse, can you help me plan shifts?",
+    }
+    [found] = extract([message], now=NOW, session="s")
+    assert (found.type, found.description) == ("user", "I'm a nurse")

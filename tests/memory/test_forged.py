@@ -306,3 +306,9 @@ def test_a_day_in_a_key_is_whole_and_was_named(key: str, value: str) -> None:
     wanted = Proposal("user_profile.md", "", said.rstrip("."), "user", f"{said}\n", "agent", session="s", evidence=[Evidence(said, "s", "0")])  # fmt: skip
     assert decide(wanted, context).decision == "accept"
     assert decide(replace(wanted, extra={key: value}), context).decision == "inbox"
+
+
+def test_of_a_fact_what_they_ask_to_remember_may_stand_alone() -> None:
+    said = "Remember that the demo is on port 8080. What's the weather like?"
+    assert got_in(f"U: {said}", "the demo is on port 8080", kind="project", name="demo port")
+    assert not got_in(f"U: {said}", "the demo is on port 8080", kind="feedback", name="profile")

@@ -46,6 +46,8 @@ from lamina.text.own_words import Sentence, typed_sentences, untyped_text
 from lamina.text.wording import content_stems
 from lamina.text.written_dates import with_absolute_dates
 
+_STRAIGHT = str.maketrans("‘’", "''")
+
 
 def extract(
     messages: Sequence[Mapping[str, Any]],
@@ -62,7 +64,11 @@ def extract(
     """
     proposals: dict[str, Proposal] = {}
     foreign = untyped_text(messages)
-    sentences = typed_sentences(messages, now, speaker=speaker)
+    # Telephones write "I’m"; what is kept is in the user's own letters again (`in_their_words`).
+    sentences = [
+        replace(one, text=one.text.translate(_STRAIGHT), plain=one.plain.translate(_STRAIGHT))
+        for one in typed_sentences(messages, now, speaker=speaker)
+    ]
     for _, group in groupby(sentences, key=lambda sentence: sentence.message):
         for find in _finds_in(list(group), foreign):
             proposal = proposal_of(find, session)

@@ -343,7 +343,9 @@ def _messages(item: Evidence, record: Record, session: str, *, fact: bool) -> It
         runs = record.dates(text, session, item.entry)
         return runs if fact else [run.sure(text) for run in runs]
 
-    yield Message("\n\n".join(said), asked=asked, later=later, dates=dates)
+    message = Message("\n\n".join(said), asked=asked, later=later, dates=dates)
+    message.fact = fact
+    yield message
 
 
 def is_wish(item: Evidence, session: str, record: Record, *, instead: bool) -> bool:
@@ -454,11 +456,11 @@ def _spelled(name: str, kind: str | None) -> str:
 
 
 def _found(quote: str, parts: Iterable[str]) -> bool:
-    needle = wording.fold(quote)
+    needle = wording.fold(quote).translate(about.TYPOGRAPHY)
     if not any(map(str.isalnum, needle)):
         return False
     for part in parts:
-        folded = wording.fold(part)
+        folded = wording.fold(part).translate(about.TYPOGRAPHY)
         at = folded.find(needle)
         while at >= 0:
             if wording.bounded(folded, at, at + len(needle)):

@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 from lamina.text import wording
 from lamina.text.asks import classify, declines, takes_back
-from lamina.text.dates import Days
+from lamina.text.dates import Days, less_on_the
 from lamina.text.lists import Listed, sections, words
 from lamina.text.origins import asks_somebody
 from lamina.text.own_words import ENDS, main_clause, on_one_line
@@ -156,6 +156,8 @@ class Message:
     what a sentence means without the others, so all of it is kept or nothing. `asked` was said
     before it, `later` are the messages that come after it; `dates` gives the days that words name."""
 
+    fact = False  # is it read for one, and not for their word on themselves?
+
     def __init__(
         self, text: str, *, asked: str = "", later: Sequence[str] = (), dates: Dates | None = None
     ) -> None:
@@ -186,6 +188,8 @@ class Message:
         around = [self._shown(0, first - 1), asked, self._shown(last + 1, len(said) - 1)]
         rest = on_one_line(" … ".join(filter(None, around)))
         if rest and any(_stands_alone(said[n].text) for n in stated):
+            if self.fact and not around[0] and first == last and said[first].wished:
+                found.append(told)  # a fact that they ask to remember stands alone
             for one in dict.fromkeys((without_wish(told) if first == last else told, told)):
                 end = "" if one.endswith(ENDS) else "."
                 found.append(f"{one}{end} (said with: “{rest}”)")
@@ -207,7 +211,7 @@ class Message:
             texts = [said]
             for start, end, day in reversed(run.places):
                 for text in texts[:_MOST_DATED] if day in claim else ():
-                    before, bare = text[:start], _less_on_the(text[:start])
+                    before, bare = text[:start], less_on_the(text[:start])
                     told = (f"{one}{day}" for one in (before, bare, f"{bare}on "))
                     ways = (f"{text[:end]} ({day})", *told)
                     texts += [f"{one}{text[end:]}" for one in ways]
@@ -223,12 +227,6 @@ class Message:
         text = self.text[start:end]
         cut = "\x00" * ("\x00" in before), "\x00" * (j == len(self._said) - 1 and "\x00" in after)
         return _CUT.sub(" […] ", f"{cut[0]}{text}{cut[1]}")
-
-
-def _less_on_the(before: str) -> str:
-    for word in (" the ", " on "):
-        before = before[: 1 - len(word)] if f" {before}".endswith(word) else before
-    return before
 
 
 def made_of(line: str, sources: Sequence[Message], *, after: str = "") -> bool:

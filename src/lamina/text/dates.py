@@ -453,3 +453,10 @@ class Days(str):
         days = Days(self)
         days.places = tuple(one for one in self.places if _SURE.match(text, one[0], one[1]))
         return days
+
+
+def less_on_the(before: str) -> str:
+    """What stands before a day, without what only words for a day need."""
+    for word in (" the ", " on "):
+        before = before[: 1 - len(word)] if f" {before}".endswith(word) else before
+    return before
