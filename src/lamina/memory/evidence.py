@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import takewhile
+from itertools import chain, takewhile
 
 from lamina.memories import HEAD, LABEL, Evidence, Memory, Proposal
 from lamina.memory.confirmations import confirmed
@@ -192,8 +192,7 @@ def unproven_explanations(proposal: Proposal, record: Record, vouched: str) -> l
     """The lines of a proven memory that explain it and are no whole sentences of the user's: their words
     put together anew are the assistant's."""
     support = _supported(proposal, record) if proposal.evidence else _Support()
-    support.days.clear()  # a day is no sentence
-    proof = _proof(support).splitlines()
+    proof = _stated(support)  # a day is no sentence
     known = {wording.spaced(line) for line in vouched.splitlines()}
     told = {
         line: line.strip()[marker.end() :].strip()
@@ -214,8 +213,12 @@ def unproven_explanations(proposal: Proposal, record: Record, vouched: str) -> l
 
 def _proof(support: _Support) -> str:
     """All that they stated, a line each."""
-    stated = [text for one in (*support.messages, *support.confirmed) for text in one.stated()]
-    return "\n".join([*stated, *support.days])
+    return "\n".join([*_stated(support), *support.days])
+
+
+def _stated(support: _Support) -> list[str]:
+    stated = (one.stated() for one in (*support.messages, *support.confirmed))
+    return [line for text in chain.from_iterable(stated) for line in text.splitlines()]
 
 
 def _share(claim: str, proof: str) -> float:

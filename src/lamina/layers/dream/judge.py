@@ -35,7 +35,7 @@ from lamina.memory import (
 )
 from lamina.ports import MemoryHistory, MemoryStore
 from lamina.text.claims import judge, same_words, statements
-from lamina.text.wording import fold
+from lamina.text.wording import spaced
 from lamina.text.written_dates import dated
 
 
@@ -310,9 +310,9 @@ class Judge:
         stood = "\n".join([vouched, *moved])
         if memory.type in THE_USERS:
             lines = [*map(str.rstrip, memory.body.splitlines()), *moved]
-            theirs, kept = {*map(fold, vouched.splitlines())}, [o for o in lines if o in moved]
+            theirs, kept = {*map(spaced, vouched.splitlines())}, [o for o in lines if o in moved]
             stood = "\n".join(kept)
-            vouched = "\n".join(line for line in kept if fold(line) in theirs)
+            vouched = "\n".join(line for line in kept if spaced(line) in theirs)
         verdict = self._decided(proposal, vouched, others)
         found.remarks[path] = verdict.warnings
         typed = verdict.decision == "accept" and verdict.origin == "typed"
