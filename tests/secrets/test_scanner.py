@@ -265,3 +265,18 @@ def test_entropy_is_shannons() -> None:
 def test_importing_the_scanner_does_not_load_re2() -> None:
     code = "import sys, lamina.secrets; sys.exit('re2' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("line", "secret"),
+    [
+        ("books are identified by ISBN-13", False),
+        ("each record is identified by UUIDv7", False),
+        ("CREATE USER app IDENTIFIED BY tr0ub4dor&3", True),
+        ("the community Postgres16 image is what we use", False),
+        ("snmpwalk with the community s3cr3tRead9", True),
+        ("users log in with SAML2.0", False),
+    ],
+)
+def test_words_announce_a_secret_only_where_accounts_are_spoken_of(line: str, secret: bool) -> None:
+    assert bool(scan(line)) == secret
