@@ -316,11 +316,8 @@ def _read(memory: Memory) -> list[tuple[str, str, tuple[str, ...]]]:
     under."""
     lines = [line.rstrip() for line in memory.body.splitlines() if line.strip()]
     return [
-        (
-            line,
-            f"{line[: len(line) - len(line.lstrip('#'))]}{unit}",
-            under,
-        )  # a heading is none of its words
+        # A heading is another thing than its words.
+        (line, f"{line[: len(line) - len(line.lstrip('#'))]}{unit}", under)
         for line, under in zip(lines, read_under(lines), strict=True)
         if not _EXPLAINS.match(line)
         for unit in _units(line) or [line]

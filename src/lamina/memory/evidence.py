@@ -238,10 +238,8 @@ def _title_adds(proposal: Proposal, said: Sequence[Message]) -> str:
     runs = [one for by in said for way in by.ways() for one in (way, about.without_wish(way))]
     # One that is cut must show it: what the rule is limited to may be gone.
     cut = (one for way in runs for one in [title_of(way)] if one[-1:] != "…" or title[-1] == "…")
-    if any(same_sentence(title, one) for one in (*runs, *cut)) or any(
-        one.holds(title)
-        for one in said  # with a day in the place of its words
-    ):
+    dated = any(one.holds(title) for one in said)  # with a day in the place of its words
+    if dated or any(same_sentence(title, one) for one in (*runs, *cut)):
         return ""
     if not theirs:
         known = any(_share(topic, one) >= _HALF for one in runs)

@@ -39,23 +39,7 @@ if TYPE_CHECKING:
 # them. "Rules" and "Team" would say something of what they name.
 TOPIC = words("proof.topics")
 _NAMES = frozenset(
-    [
-        *MEMORY_TYPES,
-        *[
-            "memory",
-            "memories",
-            "index",
-            "topics",
-            "preferences",
-            "&",
-            "and",
-            "my",
-            "the",
-            "und",
-            "meine",
-            "和",
-        ],
-    ]
+    (*MEMORY_TYPES, *"memory memories index topics preferences & and my the und meine 和".split())  # noqa: SIM905
 )
 HEADINGS = (*_NAMES, "title team notes rules facts references")
 _APART = str.maketrans("_/-", "   ")
